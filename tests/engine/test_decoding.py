@@ -1,4 +1,4 @@
-"""Decoding: the kernel's choices, parts that merge to float64, recordings beside it, caches in pages."""
+"""Split keys and decoding: the kernel's choices, parts that merge to float64, bytes as counted, pages."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -6,70 +6,171 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from engine import Experiment, simulate
 from engine.measuring.clock import Repeats
 from engine.measuring.sections import own_blocks, timed_decoding, together
+from engine.problem.inputs import make_inputs
 from engine.problem.problem import Mask, Problem
 from engine.problem.terms import SINK
 from engine.recordings.file import dumps, loads, recordings
 from engine.recordings.recording import Recording, identity
 from engine.recordings.timing import Decoding
-from engine.studies.decoding import (
-    decoding_of,
-    kernel_splits,
-    key_reads,
-    keys_seen,
-    parts_of,
-    rate,
-    recorded_decoding,
-    recorded_near,
-    spread,
-)
+from engine.schedule.step import Tensor
+from engine.studies import decoding as studies
 from engine.studies.paging import MOST_ROOM, PAGE_SIZES, SEQUENCES, lengths_of, paging_of
-from tests.engine.strategies import exact_attention, experiments
+from engine.trace.execute import execute
+from tests.engine.closed_form import split_kv_bytes
+from tests.engine.strategies import dense_mask, exact_attention, experiments
+from tests.engine.test_execute import EPSILON, check
 from tests.engine.test_recording import DEVICE
-from tests.engine.test_split_kv_schedule import one_key_head
+
+SPLITS = st.sampled_from([1, 2, 3, 5, 8, 40])
+OWN_BLOCKS = 16, 128  # of the kernel for one query, its heads in groups of 16 at most
+
+
+@st.composite
+def split(draw, **options) -> Experiment:
+    """Any small experiment with its keys split."""
+    return draw(experiments(algorithms=("split_kv",), **options)).changed(splits=draw(SPLITS))
+
+
+def one_key_head(experiment: Experiment, seed: int = 1):
+    """q [group * seq_q, d] with packed rows, k and v [seq_kv, d]; and q by head, [group, seq_q, d]."""
+    problem = experiment.problem
+    q, k, v = make_inputs(problem, seed, heads=problem.heads // problem.kv_heads)
+    return q.swapaxes(0, 1).reshape(-1, problem.head_dim), k[0], v[0], q
+
+
+def packed_mask(experiment: Experiment) -> np.ndarray:
+    """[group * seq_q, seq_kv] bool: the definition, every query repeated for the heads that share keys."""
+    problem = experiment.problem
+    return np.repeat(dense_mask(problem), problem.heads // problem.kv_heads, axis=0)
+
+
+@given(split())
+def test_visited_tiles_are_those_that_the_packed_rows_see(experiment):
+    mask, tiling = packed_mask(experiment), experiment.tiling
+    counts = simulate(experiment).traffic.per_head
+    tiles = [
+        mask[i : i + tiling.block_q, j : j + tiling.block_kv]
+        for i in range(0, len(mask), tiling.block_q)
+        for j in range(0, mask.shape[1], tiling.block_kv)
+    ]
+    assert counts.tiles_visited == sum(tile.any() for tile in tiles)
+    assert counts.tiles_full == sum(tile.all() for tile in tiles)
+    dims = experiment.problem.head_dim + experiment.problem.v_dim
+    assert counts.flops == 2 * dims * sum(tile.size for tile in tiles if tile.any())
+
+
+@given(split())
+def test_splits_share_the_key_blocks_of_a_row_block_evenly_and_in_order(experiment):
+    schedule = simulate(experiment).schedule
+    phase, splits, bounds = schedule.phases[0], experiment.tiling.splits, schedule.bounds
+    for block in range(len(bounds.first)):
+        programs = range(block * splits, (block + 1) * splits)
+        visited = [key for at in programs for key in range(phase.first[at], phase.stop[at])]
+        assert visited == list(range(bounds.first[block], bounds.stop[block]))
+        share = -(-len(visited) // splits)
+        left = [min(share, max(0, len(visited) - at * share)) for at in range(splits)]
+        assert phase.visits[list(programs)].tolist() == left
+
+
+@given(split())
+def test_the_combined_parts_are_attention_of_the_bytes_that_are_asked_for(experiment):
+    rows, k, v, q = one_key_head(experiment)
+    found, simulation = execute(experiment, rows, k, v), simulate(experiment)
+    for head, mine in enumerate(q):
+        rows_of_head = slice(head, None, len(q))
+        check(found.out[rows_of_head], found.lse[rows_of_head], experiment.problem, (mine, k, v))
+    asked = simulation.traffic.per_head.requested
+    assert found.counted == asked == simulation.schedule.columns.moved()
+    assert found.peak_sram_bytes <= simulation.footprint.sram_bytes
+    heads = experiment.problem.batch * experiment.problem.kv_heads
+    assert simulation.traffic.requested == asked.times(heads)  # keys of a key head once a row block
+
+
+@given(split(most_heads=1, terms=False))
+def test_every_part_is_attention_over_its_own_keys(experiment):
+    """Each split's O and lse against dense float64 softmax over the keys of its blocks alone."""
+    problem, tiling = experiment.problem, experiment.tiling
+    rows, k, v, _ = one_key_head(experiment)
+    found, mask = execute(experiment, rows, k, v), packed_mask(experiment)
+    phase = simulate(experiment).schedule.phases[0]
+    scores = rows.astype(np.float64) @ k.T.astype(np.float64) / np.sqrt(problem.head_dim)
+    keys = np.arange(problem.seq_kv) // tiling.block_kv
+    epsilon = EPSILON[problem.dtype]
+    for at in range(len(phase.visits)):
+        block, part = divmod(at, tiling.splits)
+        own = slice(block * tiling.block_q, min((block + 1) * tiling.block_q, len(rows)))
+        seen = mask[own] & (keys >= phase.first[at]) & (keys < phase.stop[at])
+        weights = np.where(seen, np.exp(scores[own]), 0)
+        total = weights.sum(1, keepdims=True)
+        exact = weights @ v.astype(np.float64) / np.where(total == 0, 1, total)
+        np.testing.assert_allclose(found.parts[0][part][own], exact, atol=8 * epsilon * np.abs(v).max())
+        with np.errstate(divide="ignore"):
+            expected = np.log(total[:, 0])
+        np.testing.assert_allclose(found.parts[1][part][own], expected, rtol=1e-4, atol=1e-4)
+
+
+@given(split(masked=False, terms=False))
+def test_the_bytes_are_those_of_the_formula(experiment):
+    for causal in (False, True):
+        one = experiment.changed(causal=causal)
+        assert simulate(one).traffic.per_head.requested.total == split_kv_bytes(one)
+
+
+def test_one_split_leaves_no_parts_and_needs_no_second_kernel():
+    simulation = simulate(Experiment.of(algorithm="split_kv", seq=1, seq_kv=4096))
+    assert [phase.name for phase in simulation.schedule.phases] == ["split"]
+    assert simulation.traffic.requested.written[Tensor.PARTIAL] == 0
+    assert simulation.experiment.tiling.splits == 1
+
+
+def test_the_bytes_are_those_that_a_gpu_counted():
+    """An H200's counters of the real kernels; lse moves in sectors of 32 bytes there, 8 times its size."""
+    rows = [row for row in recordings()[0].counters if row.provider == "split_kv" and row.kernels]
+    assert len(rows) >= 4
+    for row in rows:
+        splits = int(row.kernels[0].grid.split(" x ")[0]) // (row.problem.batch * row.problem.kv_heads)
+        experiment = Experiment(problem=row.problem).changed(
+            algorithm="split_kv", splits=splits, block_q=OWN_BLOCKS[0], block_kv=OWN_BLOCKS[1]
+        )
+        traffic = simulate(experiment).traffic
+        lse = traffic.requested.read[Tensor.PARTIAL_LSE]
+        assert row.total("tile_read") == pytest.approx(traffic.requested.total_read + 7 * lse, rel=2e-4)
+        assert row.total("dram_read") == pytest.approx(traffic.dram.total_read, rel=0.02)
+
 
 LONG = {"heads": 32, "kv_heads": 8, "seq": 1, "seq_kv": 65536, "head_dim": 128, "causal": True}
 
 
+KINDS = [(512, None, 64, 1), (9000, None, 128, 1), (9000, 700, 32, 1), (9000, None, 256, 1)]
+PACKED = [(9000, None, 64, 2), (9000, 700, 64, 2)]
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
 @pytest.mark.parametrize("heads", [(1, 1), (32, 8), (64, 1), (128, 1)])
-@pytest.mark.parametrize(
-    ("keys", "window", "head_dim"), [(512, None, 64), (9000, None, 128), (9000, 700, 32), (9000, None, 256)]
-)
-def test_rows_and_splits_are_the_kernels_own_choice(dtype, heads, keys, window, head_dim):
+@pytest.mark.parametrize(("keys", "window", "head_dim", "documents"), [*KINDS, *PACKED])
+def test_rows_and_splits_are_the_kernels_own_choice(dtype, heads, keys, window, head_dim, documents):
+    """With documents by all keys: it works out on the GPU alone which keys a query sees of its document."""
     torch = pytest.importorskip("torch")
     dispatch = pytest.importorskip("kernels.dispatch.dispatch")
     split_count = pytest.importorskip("kernels.algorithms.split_kv").split_count
     q = torch.empty(1, heads[0], 1, head_dim, dtype=getattr(torch, dtype))
     k = torch.empty(1, heads[1], keys, head_dim, dtype=q.dtype)
-    call = dispatch.checked(q, k, k, causal=True, window=window, algorithm="split_kv", stand_in=True)
+    seen = window if documents == 1 else None
+    call = dispatch.checked(q, k, k, causal=True, window=seen, algorithm="split_kv", stand_in=True)
     scenario = Experiment.of(
         heads=heads[0], kv_heads=heads[1], seq_kv=keys, window=window, head_dim=head_dim, dtype=dtype,
-        causal=True, block_kv=call.block_kv,
+        causal=True, block_kv=call.block_kv, documents=documents,
     )  # fmt: skip
-    decoding = decoding_of(scenario)
+    decoding = studies.decoding_of(scenario)
     assert decoding.tiling.block_q == call.block_q
     row = own_blocks(Decoding("split_kv", "", decoding.problem, block_q=1))  # what is recorded with the times
     assert (row.block_q, row.block_kv) == (call.block_q, call.block_kv)
-    assert kernel_splits(decoding) == split_count(call, decoding.gpu.sms)
-
-
-@pytest.mark.parametrize("window", [None, 700])
-def test_with_documents_the_kernel_chooses_splits_by_all_keys(window):
-    """It works out on the GPU alone which keys a query sees of its document."""
-    torch, dispatch = pytest.importorskip("torch"), pytest.importorskip("kernels.dispatch.dispatch")
-    split_count = pytest.importorskip("kernels.algorithms.split_kv").split_count
-    q, k = torch.empty(1, 8, 1, 64), torch.empty(1, 2, 9000, 64)
-    call = dispatch.checked(q, k, k, causal=True, algorithm="split_kv", stand_in=True)  # of all keys
-    scenario = Experiment.of(
-        heads=8, kv_heads=2, seq_kv=9000, window=window, documents=2, dtype="float32", causal=True,
-        block_kv=call.block_kv,
-    )  # fmt: skip
-    decoding = decoding_of(scenario)
-    assert kernel_splits(decoding) == split_count(call, decoding.gpu.sms)
+    assert studies.kernel_splits(decoding) == split_count(call, decoding.gpu.sms)
 
 
 @pytest.mark.parametrize(
@@ -78,21 +179,21 @@ def test_with_documents_the_kernel_chooses_splits_by_all_keys(window):
 )
 def test_the_query_sees_what_its_mask_leaves(mask, keys):
     """The last of 7 documents begins at key 6 · 5,000 // 7 = 4,285."""
-    assert keys_seen(decoding_of(Experiment.of(seq=5000, **mask))) == keys
+    assert studies.keys_seen(studies.decoding_of(Experiment.of(seq=5000, **mask))) == keys
 
 
 def test_the_next_token_keeps_the_scenarios_cache():
     scenario = Experiment.of(seq=4096, heads=8, kv_heads=2, splits=4, window=100, batch=3)
-    decoding = decoding_of(scenario)
+    decoding = studies.decoding_of(scenario)
     assert (decoding.problem.seq_q, decoding.problem.seq_kv, decoding.tiling.splits) == (1, 4096, 4)
     assert decoding.problem.mask.window == 100
-    assert decoding_of(decoding) == decoding
+    assert studies.decoding_of(decoding) == decoding
 
 
 @given(experiments(most_heads=2))
 def test_the_parts_merge_to_float64(experiment):
     for splits in (1, 3, 40):
-        parts = parts_of(decoding_of(experiment.changed(splits=splits)))
+        parts = studies.parts_of(studies.decoding_of(experiment.changed(splits=splits)))
         problem = parts.experiment.problem
         _, k, v, q = one_key_head(parts.experiment, seed=0)
         out, lse, scores = exact_attention(problem, q[0], k, v)
@@ -113,7 +214,9 @@ def test_the_parts_merge_to_float64(experiment):
 
 
 def test_merging_a_part_more_is_attention_over_its_keys_too():
-    parts = parts_of(decoding_of(Experiment.of(heads=1, seq_kv=640, dtype="float32", splits=5)))
+    parts = studies.parts_of(
+        studies.decoding_of(Experiment.of(heads=1, seq_kv=640, dtype="float32", splits=5))
+    )
     _, k, v, q = one_key_head(parts.experiment, seed=0)
     for step in range(1, 6):
         stop = parts.keys[step - 1][1]
@@ -126,8 +229,8 @@ def test_merging_a_part_more_is_attention_over_its_keys_too():
 
 @given(experiments(most_heads=2))
 def test_blocks_are_key_heads_times_splits_times_rows_and_go_round_the_sms(experiment):
-    decoding = decoding_of(experiment.changed(splits=3))
-    found, heads = spread(simulate(decoding)), decoding.problem.batch * decoding.problem.kv_heads
+    decoding = studies.decoding_of(experiment.changed(splits=3))
+    found, heads = studies.spread(simulate(decoding)), decoding.problem.batch * decoding.problem.kv_heads
     assert len(found.blocks) == experiment.gpu.sms
     assert found.blocks.max() - found.blocks.min() <= 1
     assert found.busy == min(found.blocks.sum(), experiment.gpu.sms)
@@ -136,23 +239,23 @@ def test_blocks_are_key_heads_times_splits_times_rows_and_go_round_the_sms(exper
 
 
 def test_the_nearest_recorded_cache_is_shown():
-    rows = recorded_near(recordings()[0], decoding_of(Experiment.of(seq_kv=50_000)))
+    rows = studies.recorded_near(recordings()[0], studies.decoding_of(Experiment.of(seq_kv=50_000)))
     assert {row.problem.seq_kv for row in rows} == {65536}
-    like = recorded_decoding(rows, "h200")
+    like = studies.recorded_decoding(rows, "h200")
     assert {row.block_kv for row in rows if row.provider == "split_kv"} == {like.tiling.block_kv}
     for row in rows:
         if row.provider == "split_kv":  # the bytes that the recorded rate counts
-            assert row.bytes_per_second * row.times.p50 == pytest.approx(key_reads(simulate(like)))
+            assert row.bytes_per_second * row.times.p50 == pytest.approx(studies.key_reads(simulate(like)))
     assert (like.problem, like.tiling.block_q) == (rows[0].problem, 16)
-    assert recorded_near(recordings()[0].__class__(recordings()[0].device), like) == ()
+    assert studies.recorded_near(recordings()[0].__class__(recordings()[0].device), like) == ()
 
 
 @pytest.mark.parametrize(
     ("heads", "kv_heads", "recorded"), [(64, 16, 8), (8, 8, 32), (16, 16, 32), (8, 1, 8)]
 )
 def test_heads_that_share_keys_are_set_beside_such_heads(heads, kv_heads, recorded):
-    decoding = decoding_of(Experiment.of(**{**LONG, "heads": heads, "kv_heads": kv_heads}))
-    rows = recorded_near(recordings()[0], decoding)
+    decoding = studies.decoding_of(Experiment.of(**{**LONG, "heads": heads, "kv_heads": kv_heads}))
+    rows = studies.recorded_near(recordings()[0], decoding)
     assert {row.problem.kv_heads for row in rows} == {recorded}
 
 
@@ -160,11 +263,11 @@ def test_bytes_of_keys_are_read_once_for_the_heads_that_share_them_and_by_the_sm
     """Key heads of 65,536 keys with 128 numbers of 2 B, K and V; an SM a block, as unsplit."""
     for heads, kv_heads, rows in ((32, 8, 1), (128, 1, 2)):
         values = LONG | {"heads": heads, "kv_heads": kv_heads, "hardware": "h200"}
-        unsplit = simulate(decoding_of(Experiment.of(**values)).changed(splits=1))
+        unsplit = simulate(studies.decoding_of(Experiment.of(**values)).changed(splits=1))
         keys = 2 * kv_heads * 65536 * 128 * 2
-        assert key_reads(unsplit) == keys
-        assert rate(unsplit) == pytest.approx(keys / unsplit.modelled.seconds)
-        assert (spread(unsplit).grid[2], spread(unsplit).busy) == (rows, kv_heads * rows)
+        assert studies.key_reads(unsplit) == keys
+        assert studies.rate(unsplit) == pytest.approx(keys / unsplit.modelled.seconds)
+        assert (studies.spread(unsplit).grid[2], studies.spread(unsplit).busy) == (rows, kv_heads * rows)
 
 
 def test_splits_pages_and_a_copy_are_timed_in_turns_each_result_checked():

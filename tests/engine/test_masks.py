@@ -55,15 +55,9 @@ def test_every_row_sees_one_stretch_of_keys_whose_edges_the_outline_has(experime
         for at in range(end - first)
     ]
     assert drawn == list(zip(low, high, strict=True))
+    assert visible_pairs(problem) == dense_mask(problem).sum()
     assert {slope for _, _, *edges in pieces for slope in edges[::2]} <= {0, 1}
     assert len(pieces) <= 8 * len(problem.mask.document_edges(problem.seq_kv))
-
-
-def test_ten_keys_in_three_documents_by_hand():
-    problem = Experiment.of(seq=10, documents=3).problem
-    low, high = visible_keys(problem, np.arange(10))
-    assert low.tolist() == [0, 0, 0, 3, 3, 3, 6, 6, 6, 6]
-    assert high.tolist() == [3, 3, 3, 6, 6, 6, 10, 10, 10, 10]
 
 
 @given(experiments(algorithms=("flash2",)), st.integers(1, 9))
@@ -80,16 +74,6 @@ def test_a_pixel_is_the_share_of_its_tiles_that_are_visited_and_full(experiment,
         part = slice(rows[i], rows[i + 1]), slice(columns[j], columns[j + 1])
         assert found.visited[i, j] == pytest.approx((seen[part] > 0).mean())
         assert found.full[i, j] == pytest.approx((seen[part] == size[part]).mean())
-
-
-@given(experiments())
-@settings(max_examples=40)
-def test_every_masks_pixels_are_of_its_tiles(experiment):
-    for one in under_masks(experiment):
-        problem = one.simulation.experiment.problem
-        assert visible_pairs(problem) == dense_mask(problem).sum()
-        seen, _ = tile_counts(one.simulation.experiment)
-        assert one.density.visited.mean() == pytest.approx((seen > 0).mean(), abs=0.2)
 
 
 @given(experiments())

@@ -1,7 +1,9 @@
-"""Timelines: blocks placed as a twin places them, each once, no faster than its units, as a GPU ran."""
+"""Timelines: blocks placed as a twin places them, each once, as long as a GPU took; and their files."""
 
+import json
 from dataclasses import replace
 from functools import cache
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -11,14 +13,18 @@ from hypothesis import strategies as st
 from engine import Experiment, simulate
 from engine.algorithms import ALGORITHMS
 from engine.model.block_seconds import work_of
+from engine.model.cluster.fabric import Fabric
+from engine.model.cluster.lanes import lanes
+from engine.model.cluster.spread import RING, Spread
 from engine.model.launch import HEAVY_FIRST, NATURAL, ORDERS, launch
 from engine.model.placement import PLACED_ONE_BY_ONE, makespan_alike, place
 from engine.model.simulated_timeline import MOST_BLOCKS, simulate_timeline
 from engine.model.timeline import MODELLED, Timeline, TimelineError
+from engine.problem.problem import Problem
 from engine.recordings.file import recordings
 from engine.recordings.timelines import timelines
 from engine.schedule.nest import ROWS
-from engine.studies.timeline_files import block_requests
+from engine.studies.timeline_files import block_requests, chrome_trace, cluster_trace
 from tests.engine.strategies import experiments
 
 LENGTHS = st.lists(st.integers(1, 9), min_size=1, max_size=40)
@@ -68,13 +74,6 @@ def test_equal_blocks_need_no_placing(count, sms, faster):
     speeds = speeds_of(faster)
     end = place(np.full(count, 3.0), sms, speeds)[2].max()
     assert makespan_alike(count, 3.0, sms, speeds) == pytest.approx(end)
-
-
-@given(LENGTHS, st.integers(1, 4), st.integers(1, 3))
-def test_no_placing_beats_an_even_spread_or_the_longest_block(lengths, sms, places):
-    end = place(np.array(lengths, float), sms, np.ones(places + 1))[2].max()
-    assert end >= max(max(lengths), sum(lengths) / (sms * places)) - 1e-9
-    assert end <= max(lengths) + sum(lengths) / (sms * places)
 
 
 def timeline(**changed) -> Timeline:
@@ -197,19 +196,6 @@ def test_the_heaviest_blocks_first_leave_a_shorter_tail():
     assert simulate_timeline(experiment) == first
 
 
-def test_equal_blocks_fill_whole_waves():
-    exact, one_more = (
-        simulate_timeline(
-            Experiment.of(heads=heads, seq=128, seq_kv=65536, head_dim=128, block_q=128, hardware="h200")
-        )
-        for heads in (132, 133)
-    )
-    assert exact.busy_share == pytest.approx(1)
-    assert exact.wave.max() == 0
-    assert one_more.wave.max() == 1
-    assert one_more.seconds > 1.8 * exact.seconds
-
-
 def test_a_timeline_that_is_too_long_says_so():
     with pytest.raises(TimelineError, match=f"at most {MOST_BLOCKS:,} blocks"):
         simulate_timeline(Experiment.of(algorithm="standard", seq=2**20))
@@ -265,3 +251,99 @@ def test_recorded_blocks_start_in_the_order_of_their_launch():
             start, ahead = real.start[real.kernel == kernel], 2 * real.sms * real.resident[kernel]
             assert (start[ahead:] >= start[:-ahead]).all()  # flash3 draws tiles ahead of time
         assert real.order == launch(real.experiment).order or real.order == NATURAL
+
+
+SMALL = Experiment.of(algorithm="standard", heads=2, seq=100, causal=True, hardware="h200")
+SPREAD = Spread(Problem(heads=2, kv_heads=2, seq_q=4096, seq_kv=4096), 2, RING, False, Fabric(), "h200")
+EVENTS = {  # what the Trace Event Format asks of each kind of event
+    "M": {"name": str, "pid": int, "args": dict},
+    "X": {"name": str, "cat": str, "pid": int, "tid": int, "ts": float, "dur": float, "args": dict},
+    "C": {"name": str, "pid": int, "ts": float, "args": dict},
+}
+
+
+@pytest.fixture(scope="module")
+def traces():
+    """A simulated timeline of each kind and the shortest of one recording, each with its Chrome trace."""
+    simulated = [
+        simulate_timeline(Experiment.of(algorithm=algorithm, seq=300, heads=3, kv_heads=3, hardware="h200"))
+        for algorithm in ("standard", "flash1", "flash2", "flash3", "backward")
+    ]
+    every = [*simulated, *sorted(timelines(recordings()[0]), key=len)[:6]]
+    return [(timeline, strictly(chrome_trace(timeline))) for timeline in every]
+
+
+def strictly(text: str) -> dict:
+    """JSON as the standard has it: Perfetto takes no NaN and no Infinity."""
+
+    def refuse(constant: str):
+        raise ValueError(constant)
+
+    return json.loads(text, parse_constant=refuse)
+
+
+def check_events(trace: dict) -> None:
+    """Every event has the fields of its kind, in their types, at a time that can be."""
+    assert trace["displayTimeUnit"] in ("ms", "ns")
+    for event in trace["traceEvents"]:
+        for field, kind in EVENTS[event["ph"]].items():
+            assert isinstance(event[field], kind), event
+        assert event["ph"] == "M" or event["ts"] >= 0
+        assert event["ph"] != "X" or event["dur"] >= 0
+        assert event["ph"] != "C" or all(isinstance(value, int) for value in event["args"].values())
+
+
+def test_a_chrome_trace_is_as_the_format_has_it_its_slices_the_blocks_none_over_another(traces):
+    for timeline, trace in traces:
+        check_events(trace)
+        events, told = trace["traceEvents"], trace["otherData"]
+        slices, counts = ([event for event in events if event["ph"] == kind] for kind in "XC")
+        names = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
+        assert told["origin"] == timeline.origin
+        assert len(slices) == len(timeline)
+        for event, sm in zip(slices, timeline.sm, strict=True):
+            assert names[event["tid"]].split(",")[0] == f"SM {sm}"
+        order = sorted(slices, key=lambda event: (event["tid"], event["ts"]))
+        for before, after in pairwise(order):
+            assert before["tid"] != after["tid"] or before["ts"] + before["dur"] <= after["ts"] + 1e-6
+        times = np.array([[event["ts"], event["ts"] + event["dur"]] for event in slices])
+        np.testing.assert_allclose(times, np.stack([timeline.start, timeline.end], 1) * 1e6, atol=1e-6)
+        assert times.max() == pytest.approx(1e6 * told["seconds"])
+        own = [event["ts"] for event in counts if not event["name"].startswith("HBM")]  # of another run
+        assert max(own) == pytest.approx(times.max())
+
+
+def test_a_trace_of_several_gpus_is_one_too_and_as_long_as_its_run():
+    run = lanes(SPREAD)
+    trace = strictly(cluster_trace(run))
+    check_events(trace)
+    ends = [event["ts"] + event["dur"] for event in trace["traceEvents"] if event["ph"] == "X"]
+    assert len(ends) == len(run.marks)
+    assert max(ends) == pytest.approx(run.seconds * 1e6)
+    assert {event["pid"] for event in trace["traceEvents"]} == {1, 2}  # a process for each GPU
+    assert trace["otherData"]["origin"] == "modelled"
+
+
+def test_a_slice_says_which_tile_it_is_and_what_it_asks_for():
+    timeline = simulate_timeline(Experiment.of(heads=1, seq=256, causal=True, hardware="h200"))
+    events = json.loads(chrome_trace(timeline))["traceEvents"]
+    heaviest = next(event for event in events if event["ph"] == "X")
+    assert heaviest["name"] == "head 0, query block 3"
+    tile = 64 * 64 * 2
+    assert heaviest["args"] == {
+        "kernel": "attention", "head": 0, "query block": 3, "wave": 0, "tiles visited": 4,
+        "bytes requested": 2 * tile + 4 * 2 * tile + 64 * 4,
+    }  # fmt: skip
+
+
+def test_counters_end_with_nothing_running_and_all_bytes_asked_for():
+    timeline = simulate_timeline(SMALL)
+    events = [event for event in json.loads(chrome_trace(timeline))["traceEvents"] if event["ph"] == "C"]
+    last = {event["name"]: event["args"] for event in events}
+    assert last["blocks running"] == {"blocks": 0}
+    requested = simulate(SMALL).traffic.requested.total
+    assert block_requests(timeline)[1].sum() == requested
+    assert last["bytes requested by ended blocks"] == {"bytes": requested}
+    reads = [event for event in events if event["name"] == "HBM, read"]
+    moved = sum(event["args"]["MB/s"] for event in reads) * (reads[1]["ts"] - reads[0]["ts"])
+    assert moved == pytest.approx(simulate(SMALL).traffic.dram.total_read, rel=0.01)
