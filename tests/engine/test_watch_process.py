@@ -137,12 +137,8 @@ def test_a_file_is_run_in_a_process_of_its_own_with_limits_and_leaves_nothing(tm
         "        try:\n            act()\n        except OSError:\n            refused = True\n"
         "    mmap.mmap(-1, 5 << 30)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-m", "engine", "kernel", str(file), "--json"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-    )
+    asked = [sys.executable, "-m", "engine", "kernel", str(file), "--json"]
+    done = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True)
     said = "python -m engine kernel: mine.py: line 9 fails: it needs more memory than it may use.\n"
     assert (done.returncode, done.stdout, done.stderr) == (2, "", said)
     assert not place.exists()
@@ -183,26 +179,18 @@ def after(act) -> str:
     return found["came"]
 
 
-def forks() -> int:
-    return os.fork() or os._exit(0)
-
-
-def writes_to_parent(name: str):
+def parents(name: str):
     return Path(f"/proc/{os.getppid()}/{name}").open("r+b", 0)
 
 
-STARTS = {
-    "a fork": forks,
+FORBIDDEN = {  # to start something, to reach somebody, to write somewhere
+    "a fork": lambda: os.fork() or os._exit(0),
     "a program": lambda: subprocess.Popen(SLEEP),
-    "a program of its own session and environment": lambda: subprocess.Popen(
-        SLEEP, env={}, start_new_session=True
-    ),
+    "a program of its own session": lambda: subprocess.Popen(SLEEP, env={}, start_new_session=True),
     "a program without a fork": lambda: os.posix_spawn("/bin/sleep", SLEEP, {}),
     "another program in its place": lambda: os.execv("/bin/sleep", SLEEP),
     "a session": os.setsid,
     "a group": lambda: os.setpgid(0, 0),
-}
-REACHES = {
     "a connection": lambda: socket.create_connection(("127.0.0.1", 9), 1),
     "a socket on the disk": lambda: socket.socket(socket.AF_UNIX),
     "a signal": lambda: os.kill(os.getppid(), 0),
@@ -211,13 +199,11 @@ REACHES = {
     "a signal for what can be read": lambda: fcntl.fcntl(os.pipe()[0], fcntl.F_SETOWN, os.getppid()),
     "another's limits": lambda: resource.prlimit(os.getppid(), resource.RLIMIT_CPU, (1, 1)),
     "another's priority": lambda: os.setpriority(os.PRIO_PROCESS, os.getppid(), 19),
-    "another's memory": lambda: writes_to_parent("mem"),
-    "another's pipes": lambda: writes_to_parent("fd/1"),
+    "another's memory": lambda: parents("mem"),
+    "another's pipes": lambda: parents("fd/1"),
     "another's environment": lambda: Path(f"/proc/{os.getppid()}/environ").read_bytes(),
-    "a higher limit": lambda: resource.prlimit(0, resource.RLIMIT_CORE, (1, 1)),
+    "a higher limit": lambda: (confined.limit(2**30), resource.prlimit(0, resource.RLIMIT_CORE, (1, 1))),
     "another root": lambda: os.chroot("/"),
-}
-WRITES = {
     "a new file": lambda: (OLD.parent / "new").write_text("x"),
     "an old file": lambda: OLD.open("r+b"),
     "an old file's end": lambda: os.truncate(OLD, 0),
@@ -232,11 +218,9 @@ WRITES = {
 }
 
 
-@pytest.mark.parametrize("name", [*STARTS, *REACHES, *WRITES])
+@pytest.mark.parametrize("name", FORBIDDEN)
 def test_it_starts_nothing_reaches_nobody_and_writes_nowhere(name):
-    act = {**STARTS, **REACHES, **WRITES}[name]
-    limited = (lambda: (confined.limit(2**30), act())) if name == "a higher limit" else act
-    assert after(limited) == ("OSError" if name == "a flag" else "PermissionError")
+    assert after(FORBIDDEN[name]) == ("OSError" if name == "a flag" else "PermissionError")
     assert OLD.read_text().startswith('"""The process of')
 
 
@@ -254,6 +238,11 @@ def test_what_harms_nobody_is_left_to_it():
     assert after(act) == str(["a thread", 4, 1, ["0", "1", "2"], True])
 
 
+def many_files() -> None:
+    for each in range(20):
+        Path(tempfile.gettempdir(), str(each)).write_bytes(bytes(2**23))
+
+
 HOLDS = {
     "a mapping that is shared": lambda: mmap.mmap(-1, 2**29),
     "bytes": lambda: bytearray(2**29),
@@ -262,32 +251,24 @@ HOLDS = {
         ctypes.CDLL(None, use_errno=True).shmget(0, 2**20, 0o1600) == -1 and os.kill(-1, 0)
     ),
     "a large file": lambda: os.pwrite(tempfile.mkstemp()[0], b"x", confined.LARGEST),
-    "many files": lambda: [
-        Path(tempfile.gettempdir(), str(each)).write_bytes(bytes(2**23)) for each in range(20)
-    ],
+    "many files": many_files,
     "many that are open": lambda: [os.open(os.devnull, os.O_RDONLY) for _ in range(100)],
 }
 
 
 @pytest.mark.parametrize("name", HOLDS)
 def test_what_it_holds_has_an_end(name):
-    assert after(lambda: (confined.limit(2**28), HOLDS[name]())) in (
-        "MemoryError",
-        "OSError",
-        "PermissionError",
-    )
+    came = after(lambda: (confined.limit(2**28), HOLDS[name]()))
+    assert came in ("MemoryError", "OSError", "PermissionError")
 
 
-SIGNAL_40 = "it ended Python by signal 40: its memory, or a crash"
+CRASH = "it ended Python by signal {}: its memory, or a crash"
 ENDLESS = "it still runs after 0.3 s, and was ended: its loop may be endless"
 ENDS = {
     "exits": (lambda: os._exit(3), "it ended Python with exit code 3"),
-    "crashes": (
-        lambda: os.kill(os.getpid(), 11),
-        "it ended Python by signal SIGSEGV: its memory, or a crash",
-    ),
-    "ends by a signal without a name": (lambda: os.kill(os.getpid(), 40), SIGNAL_40),
-    "aborts": (os.abort, "it ended Python by signal SIGABRT: its memory, or a crash"),
+    "crashes": (lambda: os.kill(os.getpid(), 11), CRASH.format("SIGSEGV")),
+    "ends by a signal without a name": (lambda: os.kill(os.getpid(), 40), CRASH.format(40)),
+    "aborts": (os.abort, CRASH.format("SIGABRT")),
     "is interrupted": (lambda: os.kill(os.getpid(), 2), "it ended Python with exit code 1"),
     "leaves without a word": (lambda: os._exit(0), "it ended Python with exit code 0"),
     "needs too much": (lambda: [0] * 2**60, "it needs more memory than it may use"),
@@ -331,20 +312,12 @@ def test_an_answer_without_an_end_is_a_sentence_and_is_not_held():
 @pytest.mark.parametrize("answer", [b"[1]", b"7", b"[" * 10**5, b'{"found": ', b"\xff", b"9" * 10**5])
 def test_an_answer_that_is_none_says_nothing(answer):
     assert understood(answer, 0, 1.0) == {"sentence": confined.NO_REPORT}
-    assert (
-        understood(answer, 1, 1.0)
-        == understood(b"", 1, 1.0)
-        == {"sentence": "it ended Python with exit code 1"}
-    )
+    ended = {"sentence": "it ended Python with exit code 1"}
+    assert understood(answer, 1, 1.0) == understood(b"", 1, 1.0) == ended
 
 
-STEPS = {
-    "kinds": ["load"],
-    "tensors": ["Q"],
-    "programs": [[1, 0, 0, 0]],
-    "rows": [[0, 0, 3, 0, 0, -1, 8]],
-    "whole": True,
-}
+STEPS = {"kinds": ["load"], "tensors": ["Q"], "programs": [[1, 0, 0, 0]], "whole": True}
+STEPS |= {"rows": [[0, 0, 3, 0, 0, -1, 8]]}
 WHOLE = REPORT | {
     "launches": ["kernel"], "steps": STEPS, "heads": 1, "head": 0, "visits": [[0, 0]], "extra_tiles": [],
     "missing_tiles": [], "repeated_tiles": [], "by_program": [], "flash2_steps": [],
@@ -354,25 +327,20 @@ WHOLE = REPORT | {
 
 def test_a_report_has_the_shape_of_one():
     assert watch_process.is_report(WHOLE)
-    wrong = {
-        "right": 1, "largest_error": float("nan"), "tolerance": None, "read_bytes": {"Q": "8"},
-        "notes": "none", "findings": [{"sentence": "no"}], "launches": [[]], "written_bytes": {"O": 2**70},
-        "more": 1,
-    }  # fmt: skip
-    for name, value in wrong.items():
-        assert not watch_process.is_report(WHOLE | {name: value}), name
-    first = WHOLE["first_wrong"]
     assert watch_process.is_report(WHOLE | {"first_wrong": None})
+    wrong = [
+        ("right", 1), ("largest_error", float("nan")), ("tolerance", None), ("read_bytes", {"Q": "8"}),
+        ("notes", "none"), ("findings", [{"sentence": "no"}]), ("launches", [[]]), ("more", 1),
+        ("written_bytes", {"O": 2**70}),
+    ]  # fmt: skip
     for changed in ({"must": [0.5]}, {"tile": [0]}, {"found": ["<b>", 1, 2, 3]}):
-        assert not watch_process.is_report(WHOLE | {"first_wrong": first | changed}), changed
-    for row in (
-        [1, 0, 3, 0, 0, -1, 8],
-        [0, 1, 3, 0, 0, -1, 8],
-        [0, 0, 3, 1, 0, -1, 8],
-        [0, 0, 3],
-        [0, 0, 3, 0, 0, -1, 8.5],
-    ):
-        assert not watch_process.is_report(WHOLE | {"steps": STEPS | {"rows": [row]}}), row
+        wrong.append(("first_wrong", WHOLE["first_wrong"] | changed))
+    for at, number in ((0, 1), (1, 1), (3, 1), (6, 8.5), (6, [])):
+        row = [0, 0, 3, 0, 0, -1, 8]
+        row[at] = number
+        wrong.append(("steps", STEPS | {"rows": [row]}))
+    for name, value in [*wrong, ("steps", STEPS | {"rows": [[0, 0, 3]]})]:
+        assert not watch_process.is_report(WHOLE | {name: value}), (name, value)
 
 
 @pytest.mark.parametrize(
