@@ -1,5 +1,6 @@
 """The worker: one queue for all, runs shared, crashes and cancels that cost nobody else anything."""
 
+import itertools
 import subprocess
 import sys
 import threading
@@ -19,18 +20,23 @@ PATIENCE = 600  # s
 
 
 @pytest.fixture(scope="module")
-def lasting():
-    """A worker for tests that leave nothing under way: a process takes a third of a second to start."""
-    worker = Worker()
-    yield worker
-    worker.close()
-
-
-@pytest.fixture
 def worker():
+    """One for all tests, which leave nothing under way: a process takes a third of a second to start."""
     worker = Worker(most_waiting=5, limit_seconds=600)
     yield worker
     worker.close()
+
+
+NEW = itertools.count()
+
+
+def count(worker: Worker, to: int = 1, **values):
+    """A job that nobody has asked for before."""
+    return worker.submit(COUNT, {"to": to, "new": next(NEW), **values})
+
+
+def done(job) -> bool:
+    return job.wait(PATIENCE) and job.state == "done"
 
 
 def until(condition):
@@ -40,69 +46,58 @@ def until(condition):
         time.sleep(0.01)
 
 
-def test_a_job_gives_rows_progress_and_a_result(lasting):
-    job = lasting.submit(COUNT, {"to": 3})
-    assert job.wait(PATIENCE)
-    assert job.state == "done"
+def test_a_job_gives_rows_progress_and_a_result(worker):
+    job = count(worker, 3)
+    assert done(job)
     assert job.result == {"counted": 3}
     assert [row["number"] for row in job.rows] == [0, 1, 2]
     assert (job.progress, job.message, job.error, job.position) == (1.0, "counted 2", None, 0)
 
 
-def test_three_hundred_equal_submissions_from_many_threads_cost_one_run(lasting, tmp_path):
+def test_three_hundred_equal_submissions_from_many_threads_cost_one_run(worker, tmp_path):
+    """What is remembered is found, and run anew when asked."""
     payload, jobs = {"to": 3, "pause": 0.05, "log": str(tmp_path / "runs")}, []
+    assert worker.finished(COUNT, payload) is None
     threads = [
-        threading.Thread(target=lambda: jobs.append(lasting.submit(COUNT, payload))) for _ in range(300)
+        threading.Thread(target=lambda: jobs.append(worker.submit(COUNT, payload))) for _ in range(300)
     ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert all(job.wait(PATIENCE) for job in jobs)
+    assert all(map(done, jobs))
     assert {job.result["counted"] for job in jobs} == {3}
-    lasting.submit(COUNT, payload).wait(PATIENCE)
+    assert done(worker.submit(COUNT, payload))
+    assert worker.finished(COUNT, payload).result == {"counted": 3}
     assert Path(payload["log"]).read_text() == "run\n"
-
-
-def test_a_remembered_result_is_found_and_run_anew_when_asked(lasting, tmp_path):
-    payload = {"to": 1, "log": str(tmp_path / "runs")}
-    assert lasting.finished(COUNT, payload) is None
-    lasting.submit(COUNT, payload).wait(PATIENCE)
-    assert lasting.finished(COUNT, payload).result == {"counted": 1}
-    lasting.submit(COUNT, payload, again=True).wait(PATIENCE)
+    assert done(worker.submit(COUNT, payload, again=True))
     assert Path(payload["log"]).read_text() == "run\nrun\n"
 
 
-def test_a_process_whose_gpu_was_lost_is_replaced_at_once(lasting):
-    lost = lasting.submit(f"{JOBS}:lose", {})
+def test_a_process_whose_gpu_was_lost_is_replaced_at_once(worker):
+    lost = worker.submit(f"{JOBS}:lose", {})
     assert lost.wait(PATIENCE)
     assert (lost.state, lost.error) == ("failed", "the GPU failed: CUDA error")
-    following = [lasting.submit(f"{JOBS}:chatter", {"turn": turn}) for turn in range(2)]
-    assert all(job.wait(PATIENCE) for job in following)
-    assert following[0].state == "done"  # though it prints
+    following = [worker.submit(f"{JOBS}:chatter", {"turn": turn}) for turn in range(2)]
+    assert all(map(done, following))  # though it prints
     assert following[0].result == following[1].result != lost.rows[0]["pid"]
 
 
 def test_queued_jobs_know_their_position_run_in_order_and_can_be_taken_out(worker, tmp_path):
     running, log = worker.submit(COUNT, SLOW), tmp_path / "log"
-    queued = [worker.submit(COUNT, {"to": 1, "log": str(log), "name": name}) for name in "abc"]
     until(lambda: running.state == "running")
-    assert [job.position for job in queued] == [1, 2, 3]
-    assert [job.state for job in queued] == ["queued"] * 3
+    queued = [count(worker, log=str(log), name=name) for name in "abcde"]
+    assert [job.position for job in queued] == [1, 2, 3, 4, 5]
+    assert [job.state for job in queued] == ["queued"] * 5
+    with pytest.raises(QueueFullError, match="the queue is full: 5 jobs wait"):
+        count(worker)
+    assert worker.submit(COUNT, queued[4]._run.payload).state == "queued"  # the same as one of them
     queued[0].cancel()
     assert (queued[0].state, queued[1].position) == ("cancelled", 1)
-    running.cancel()
-    assert all(job.wait(PATIENCE) for job in queued)
-    assert log.read_text().split() == ["b", "c"]
-
-
-def test_cancelling_the_running_job_is_prompt_and_keeps_the_queued_ones(worker):
-    running, queued = worker.submit(f"{JOBS}:endless", {}), worker.submit(COUNT, {"to": 2})
-    until(lambda: running.state == "running")
-    running.cancel()
+    running.cancel()  # at once
     assert running.state == "cancelled"
-    assert queued.wait(PATIENCE)
-    assert queued.result == {"counted": 2}
+    assert all(map(done, queued[1:]))
+    assert log.read_text().split() == ["b", "c", "d", "e"]
 
 
 def test_one_visitor_cannot_cancel_the_run_of_another(worker, tmp_path):
@@ -111,40 +106,29 @@ def test_one_visitor_cannot_cancel_the_run_of_another(worker, tmp_path):
     mine.cancel()
     mine.cancel()
     (tmp_path / "begin").touch()
-    assert theirs.wait(PATIENCE)
-    assert (mine.state, theirs.state) == ("cancelled", "done")
+    assert done(theirs)
+    assert mine.state == "cancelled"
 
 
-def test_a_full_queue_says_how_many_wait(worker):
-    worker.submit(COUNT, SLOW)
-    until(lambda: not worker.waiting)
-    for name in range(5):
-        worker.submit(COUNT, {"to": 1, "name": name})
-    with pytest.raises(QueueFullError, match="the queue is full: 5 jobs wait"):
-        worker.submit(COUNT, {"to": 1, "name": "late"})
-    assert worker.submit(COUNT, {"to": 1, "name": 4}).state == "queued"
-
-
-def test_a_refusal_is_one_sentence_and_not_remembered(lasting):
-    job = lasting.submit(f"{JOBS}:refuse", {"sentence": "no GPU has seven horns"})
+def test_a_refusal_is_one_sentence_and_not_remembered(worker):
+    job = worker.submit(f"{JOBS}:refuse", {"sentence": "no GPU has seven horns"})
     assert job.wait(PATIENCE)
     assert (job.state, job.error) == ("failed", "no GPU has seven horns")
-    assert lasting.finished(f"{JOBS}:refuse", {"sentence": "no GPU has seven horns"}) is None
+    assert worker.finished(f"{JOBS}:refuse", {"sentence": "no GPU has seven horns"}) is None
 
 
 @pytest.mark.parametrize(("signal", "words"), [(9, "killed by the system"), (11, "signal 11")])
 def test_a_dead_process_is_one_sentence_and_the_next_job_runs(worker, signal, words):
-    job, after = worker.submit(f"{JOBS}:crash", {"signal": signal}), worker.submit(COUNT, {"to": 1})
+    job, after = worker.submit(f"{JOBS}:crash", {"signal": signal}), count(worker)
     assert job.wait(PATIENCE)
     assert job.state == "failed"
     assert words in job.error
     assert job.rows == ({"number": 1},)
-    assert after.wait(PATIENCE)
-    assert after.state == "done"
+    assert done(after)
 
 
 def test_a_job_beyond_its_time_is_stopped_and_keeps_its_rows(worker):
-    job, after = worker.submit(f"{JOBS}:sweep_without_end", {}), worker.submit(COUNT, {"to": 1})
+    job, after = worker.submit(f"{JOBS}:sweep_without_end", {}), count(worker)
     until(lambda: job.rows)
     worker._give_up(time.monotonic() + 590)
     assert job.state == "running"
@@ -152,29 +136,26 @@ def test_a_job_beyond_its_time_is_stopped_and_keeps_its_rows(worker):
     assert job.wait(PATIENCE)
     assert job.error == "stopped after 600 s, the limit for one job; what had come by then is kept"
     assert job.rows
-    assert after.wait(PATIENCE)
+    assert done(after)
 
 
-def test_the_process_ends_with_its_parent(tmp_path):
+def test_the_process_ends_with_its_parent():
     program = (
         "import os; from engine.worker.client import Worker; w = Worker();"
         f"job = w.submit({COUNT!r}, {SLOW!r});\n"
         "while not job.rows: job.wait(0.01)\n"
         "print(w._process.pid, flush=True); os._exit(0)"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE)
-    pid = int(done.stdout)
-    until(lambda: not alive(pid))
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE)
+    until(lambda: not alive(int(ended.stdout)))
 
 
 def test_a_process_that_ends_while_it_has_nothing_to_do_leaves_nothing_open(worker):
-    assert worker.submit(COUNT, {"to": 1}).wait(PATIENCE)
+    assert done(count(worker))
     process = worker._process
     process.kill()
     process.wait()
-    job = worker.submit(COUNT, {"to": 2})
-    assert job.wait(PATIENCE)
-    assert job.state == "done"
+    assert done(count(worker))
     assert process.stdin.closed
     assert process.stdout.closed
 
@@ -228,8 +209,7 @@ def test_a_job_dies_with_its_last_viewer_and_not_before(busy):
     busy.current.claims[0]._visitor = Visitor("gone", lambda: False)  # one that runs leaves to the next
     next_one = ask(busy, visitor("ann"), 1)
     busy._give_up(now + 6 * GONE_SECONDS)
-    assert next_one.wait(PATIENCE)
-    assert next_one.state == "done"
+    assert done(next_one)
 
 
 def test_a_visitor_has_three_jobs_at_most_and_others_are_still_served(busy):
