@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 from itertools import cycle
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -29,6 +28,7 @@ WHERE = Device(
     "NVIDIA Toy 9", "600.1", {"torch": "2", "triton": "3"}, {}, 8 << 30, "abc", "2026-11-27T10:00:00"
 )
 SMS, CLOCK, L2 = 16, 1e9, 32 * MIB
+RATES = {"float16": 1024, "bfloat16": 1024, "float32": 256}  # FLOP per clock and SM
 
 
 class Chip:
@@ -53,9 +53,7 @@ class Chip:
     def products(self, count, blocks, dtype, rows, keys, depth, stages=0, exponentials=0):
         if "float8" in str(dtype):
             raise ValueError("fp8 is not known here")
-        peak = {torch.float16: 1024, torch.bfloat16: 1024, torch.float32: 256}[dtype] * (
-            0.5 if rows < 64 else 1
-        )
+        peak = RATES[str(dtype).removeprefix("torch.")] * (0.5 if rows < 64 else 1)
         busy = 1 / (1 + 0.5 * exponentials)
         clock = CLOCK * (1 - 0.4 * max(0.0, busy - 0.5) * bool(stages))
         seconds = 2 * rows * keys * depth * count * blocks / SMS / (peak * busy * clock)
@@ -127,11 +125,8 @@ def test_every_rate_of_a_chip_is_found(chip):
     read = loads(dumps(found).encode())
     gpu = calibrated(read, "toy")
     assert (gpu.name, gpu.architecture, gpu.sms) == ("Toy 9, calibrated 2026-11-27", "Ampere", SMS)
-    assert gpu.matrix_flops == {
-        "float16": 1024 * SMS * CLOCK,
-        "bfloat16": 1024 * SMS * CLOCK,
-        "float32": 256 * SMS * CLOCK,
-    }
+    flops = {dtype: rate * SMS * CLOCK for dtype, rate in RATES.items()}
+    assert gpu.matrix_flops == flops
     assert (gpu.exponentials_per_clock, gpu.shared_bytes_per_clock) == (16, 128)
     assert gpu.l2_effective_bytes == L2
     assert gpu.memory_bytes_per_second == pytest.approx(2 * 500e6 * 900 / 8)
@@ -146,28 +141,25 @@ def test_every_rate_of_a_chip_is_found(chip):
     assert "administrators" in read.refused
 
 
-@pytest.mark.parametrize(
-    "error", [JobError("out of room"), LostError("the GPU failed: lost; the next job starts anew")]
-)
-def test_a_gpu_that_fails_in_the_middle_is_a_sentence(chip, monkeypatch, capsys, tmp_path, error):
+FREE = "the GPU has 9 GB, 4.3 GB of it free"
+FAILING = [  # what fails, how, and what is said
+    ("shared", JobError("out of room"), "out of room"),
+    ("shared", LostError("the GPU failed: lost; the next job starts anew"), "the GPU failed: lost"),
+    ("arithmetic", torch.OutOfMemoryError("CUDA out of memory"), FREE),
+]
+
+
+@pytest.mark.parametrize(("name", "error", "said"), FAILING, ids=str)
+def test_a_gpu_that_fails_in_the_middle_is_a_sentence(chip, monkeypatch, capsys, tmp_path, name, error, said):
     def fail(*given, **more):
         raise error
 
-    monkeypatch.setattr(chip, "shared", fail)
+    monkeypatch.setattr(chip, name, fail)
     assert main(["calibrate", "--out", str(tmp_path / "one.json")]) == 2
-    said = capsys.readouterr().err
-    assert str(error) in said
-    assert said.count("\n") == 1
+    found = capsys.readouterr().err
+    assert said in found
+    assert found.count("\n") == 1
     assert not (tmp_path / "one.json").exists()
-
-
-def test_no_memory_left_is_a_sentence(chip, monkeypatch, capsys, tmp_path):
-    def none_left(device, size):
-        raise torch.OutOfMemoryError("CUDA out of memory")
-
-    monkeypatch.setattr(calibrate, "kernels", SimpleNamespace(Benchmarks=none_left))
-    assert main(["calibrate", "--out", str(tmp_path / "one.json")]) == 2
-    assert "the GPU has 9 GB, 4.3 GB of it free" in capsys.readouterr().err
 
 
 def test_a_gpu_in_use_by_another_is_said(chip, monkeypatch):
@@ -179,15 +171,14 @@ def test_a_gpu_in_use_by_another_is_said(chip, monkeypatch):
         return usual(*given)
 
     monkeypatch.setattr(chip, "_ran", disturbed)
-    with pytest.raises(
-        JobError, match=r"one and the same kernel took .* something else is at work on this GPU"
-    ):
+    said = r"one and the same kernel took .* something else is at work on this GPU"
+    with pytest.raises(JobError, match=said):
         calibrate.measured(lambda said: None)
 
 
 def test_the_command_writes_what_is_offered(chip, capsys, tmp_path, monkeypatch):
     path = tmp_path / "My GPU.json"
-    assert calibrate.main(["--out", str(path)]) == 0
+    assert main(["calibrate", "--out", str(path)]) == 0
     said = capsys.readouterr().out
     assert "no preset knows this GPU" in said
     assert "administrators" in said
@@ -212,10 +203,7 @@ def series(key: str, **points) -> dict:
     [
         (changed()[:3000], "is damaged: it is not JSON"),
         (changed(format="attention recording"), "is not a calibration of a GPU"),
-        (
-            changed(version=0),
-            "is a calibration of version 0; this program reads version 1: calibrate anew",
-        ),
+        (changed(version=0), "is a calibration of version 0; this program reads version 1: calibrate anew"),
         (changed(sms=0), "is damaged: the calibration has 0 for sms, which must be above 0"),
         (changed(series={}), "is cut short: float16 of Matrix products must be 1 or more pairs of numbers"),
         (changed(series=series("waits", a_tile=[[1, 1]])), "a tile of Waits must be 3 or more pairs"),
@@ -270,36 +258,24 @@ def test_a_gpu_that_was_never_measured_reaches_what_an_h200_does():
 
 
 def test_the_model_takes_what_was_measured(monkeypatch):
-    slow = calibrated(
-        loads(changed(series=series("waits", a_tile=[[1, 1e-6], [2, 1e-6], [3, 1e-5]]))), "slow"
-    )
-    monkeypatch.setitem(hardware._OFFERED, "slow", slow)
+    waits = series("waits", a_tile=[[1, 1e-6], [2, 1e-6], [3, 1e-5]])
+    monkeypatch.setitem(hardware._OFFERED, "slow", calibrated(loads(changed(series=waits)), "slow"))
     one = Experiment.of(seq=1024, hardware="h100")
     gained = simulate(one.changed(hardware="slow")).modelled.seconds - simulate(one).modelled.seconds
     assert gained > 9e-6
 
 
-def run(file: Path, *command: str) -> subprocess.CompletedProcess:
-    """A command of Python's, with a calibration named in its environment."""
-    named = os.environ | {hardware.OWN: str(file)}
-    return subprocess.run(
-        [sys.executable, *command], cwd=hardware.ROOT, env=named, capture_output=True, text=True, timeout=120
-    )
-
-
 def test_a_command_takes_a_gpu_of_ones_own_or_says_why_not(tmp_path):
-    asked = "-m", "engine", "simulate", "--hardware", "my-gpu", "--json"
-    path = tmp_path / "my-gpu.json"
-    path.write_bytes(changed())
-    found = run(path, *asked)
-    assert found.returncode == 0, found.stderr
-    assert json.loads(found.stdout)["hardware"] == "my-gpu"
-    path.write_bytes(changed(version=0))
-    refused = run(path, *asked)
-    assert refused.returncode == 2
-    assert refused.stderr.startswith(
-        "my-gpu.json is a calibration of version 0; this program reads version 1: calibrate anew\n"
-    )
+    asked = [sys.executable, "-m", "engine", "simulate", "--hardware", "my-gpu", "--json"]
+    path, found = tmp_path / "my-gpu.json", []
+    for data in (changed(), changed(version=0)):
+        path.write_bytes(data)
+        named = os.environ | {hardware.OWN: str(path)}
+        found.append(subprocess.run(asked, cwd=hardware.ROOT, env=named, capture_output=True, text=True))
+    assert json.loads(found[0].stdout)["hardware"] == "my-gpu"
+    assert (found[0].returncode, found[1].returncode) == (0, 2)
+    said = "my-gpu.json is a calibration of version 0; this program reads version 1: calibrate anew\n"
+    assert found[1].stderr.startswith(said)
 
 
 def test_the_dashboard_is_not_started_with_a_file_that_is_no_calibration(tmp_path, monkeypatch, capsys):
