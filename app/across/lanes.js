@@ -89,8 +89,8 @@ export class LanesPanel extends LaneChart {
     if (kind === run.merging) return "merge";
     if (kind === run.packing) return "pack";
     if (run.moves(n)) return "";
-    return owner === NOBODY
-      ? `heads ${run.round[n] + 1}/${run.groups}`
-      : `K${subscript(owner)} V${subscript(owner)}`;
+    if (owner !== NOBODY) return `K${subscript(owner)} V${subscript(owner)}`;
+    if (run.groups > 1) return `heads ${run.round[n] + 1}/${run.groups}`;
+    return run.hasTiles ? "all heads" : "its heads";
   }
 }

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from app.canvas.pack import pack
-from engine.model.cluster.lanes import KINDS, Lanes
-from engine.model.cluster.seconds import modelled
+from engine.model.cluster.lanes import Lanes
+from engine.model.cluster.seconds import KINDS, modelled
 from engine.model.cluster.spread import ALL_GATHER, ALL_TO_ALL, RING, RING_SEND, RINGS, TWO_LEVEL
 from engine.model.timeline import MODELLED
 

@@ -10,13 +10,17 @@ export function sentence(model, run, time) {
   const now = run.now(time),
     first = now.find((n) => !run.moves(n));
   if (first === undefined)
-    return `${run.name}: no GPU computes. The next round begins once its kernels have started and its K and V are here.`;
+    return `${run.name}: no GPU computes. ${
+      run.ring || run.hasTiles
+        ? "The next round begins once its kernels have started and its K and V are here."
+        : "Tokens are on their way to the GPU that computes their heads, or back."
+    }`;
   if (run.kind[first] === run.merging)
     return `${run.name}: every GPU merges the m, l and O that its rounds left, one part per block of keys.`;
   if (run.kind[first] === run.packing)
-    return run.ring
+    return run.ring || run.hasTiles
       ? `${run.name}: every GPU lays its K and V where the others can fetch them.`
-      : `${run.name}: every GPU lays its tokens out by head, so that each other GPU can fetch the heads it computes.`;
+      : `${run.name}: every GPU lays its tokens out for the GPUs that get them, or puts those that came in order.`;
   return run.ring ? ringSentence(model, run, time, now, first) : groupSentence(run, now, first);
 }
 
@@ -44,7 +48,9 @@ function ringSentence(model, run, time, now, first) {
     ? ` Meanwhile ${traffic(run.block)} of K and V come to each for a later round${run.backward ? ", and as many bytes of dK and dV go back" : ""}.`
     : round === model.gpus - 1
       ? " Nothing is left to fetch."
-      : " The next block has already arrived.";
+      : run.waiting(time).length
+        ? " The next block has already arrived."
+        : " The next block comes as the call ends, for NCCL's kernels wait for an SM.";
   return `${run.name}, round ${round + 1} of ${model.gpus}: ${computes} with ${whose}.${idleWords(run, idle, round) || travel}`;
 }
 
@@ -71,13 +77,12 @@ function named(gpus) {
 }
 
 function groupSentence(run, now, first) {
-  const group = run.round[first] + 1,
+  const group = run.groups > 1 ? `, for group ${run.round[first] + 1} of ${run.groups} of the heads` : "",
     moving = now.some((n) => run.moves(n));
   const what = run.hasTiles
     ? "its own queries on all keys that they see"
     : "whole heads, all queries on all keys";
   return (
-    `${run.name}: every GPU computes ${what}, for group ${group} of ${run.groups} of the heads.` +
-    (moving ? " Meanwhile the next group moves." : "")
+    `${run.name}: every GPU computes ${what}${group}.` + (moving ? " Meanwhile the next group moves." : "")
   );
 }

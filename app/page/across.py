@@ -129,8 +129,7 @@ def _what_is_drawn(spread: Spread, runs: tuple[Lanes, ...], recordings: tuple[Re
     if recorded := [run for run in runs if run.origin != MODELLED]:
         words.append(
             f"The lanes of {' and '.join(repr(name_of(run, runs)) for run in recorded)} were "
-            f"{recorded[0].origin}, by PyTorch's profiler. A recorded call lays K and V out before its first "
-            "round, which is not modelled."
+            f"{recorded[0].origin}, by PyTorch's profiler."
         )
     else:
         words.append("All lanes are modelled.")

@@ -28,7 +28,7 @@ from engine.measuring.clock import Repeats, wants_more
 from engine.measuring.libraries import Library, kernels, torch
 from engine.measuring.ranks import Ranks
 from engine.measuring.trial import not_timed
-from engine.model.cluster.lanes import COMPUTING, KINDS, MERGING, PACKING, TRANSFER
+from engine.model.cluster.seconds import COMPUTING, KINDS, MERGING, PACKING, TRANSFER
 from engine.model.cluster.spread import RING
 from engine.problem.dtype import dtype_named
 from engine.problem.problem import Mask, Problem
@@ -229,7 +229,9 @@ KNOWN = (
     ("Memcpy", TRANSFER),
     ("ncclDevKernel", TRANSFER),
     ("combine_kernel", MERGING),
+    ("merge_kernel", MERGING),  # of parts of one call
     ("elementwise", PACKING),
+    ("gather", PACKING),
     ("copy", PACKING),
 )
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from engine.model.cluster.lanes import KINDS
+from engine.model.cluster.seconds import KINDS
 from engine.problem.problem import Problem
 from engine.recordings.samples import SECTOR
 

@@ -9,8 +9,8 @@ from engine.algorithms import BACKWARD, FORWARD
 from engine.algorithms.ring import meetings, step_kernel
 from engine.experiment import Experiment
 from engine.model.cluster.fabric import Fabric
-from engine.model.cluster.lanes import COMPUTING, KINDS, MERGING, PACKING, TRANSFER, Lanes, Mark, lanes
-from engine.model.cluster.seconds import modelled
+from engine.model.cluster.lanes import Lanes, Mark, lanes
+from engine.model.cluster.seconds import COMPUTING, KINDS, MERGING, PACKING, TRANSFER, modelled
 from engine.model.cluster.spread import ALL_GATHER, ALL_TO_ALL, METHODS, RING, RING_SEND, TWO_LEVEL, Spread
 from engine.problem.cache import kept_with
 from engine.problem.hardware import GPUS, LINKS, gpu_named
@@ -65,7 +65,9 @@ def _held(recording: Recording) -> tuple[Held, ...]:
 
 
 def _of_one_gpu(recording: Recording) -> dict[tuple[Problem, str], float]:
-    alone = (row for row in recording.cluster if row.provider == ONE and row.times)
+    """Seconds on one GPU, by what it computes: as this recording has them, or another of such GPUs."""
+    alike = (one for one in reversed(recordings(CLUSTERS)) if one.device.gpu == recording.device.gpu)
+    alone = (row for one in (*alike, recording) for row in one.cluster if row.provider == ONE and row.times)
     return {(row.problem, row.direction): row.times.median for row in alone}
 
 
@@ -252,8 +254,8 @@ class Room(NamedTuple):
         lse = problem.all_heads * STATISTIC_BYTES / gpus
         if gpus == 1:
             others = 0.0
-        elif spread.method == ALL_TO_ALL:  # published Q, K, V; what its heads need; O of the others
-            others = TURNS * (queries + keys) + (2 * queries + keys + lse) + (queries + lse)
+        elif spread.method == ALL_TO_ALL:  # Q, K, V and O of its heads; O as it is sent, and as it comes
+            others = (2 * queries + keys + lse) + 2 * queries
         elif spread.by_steps:  # published K and V; those of others; O of rounds
             others = TURNS * keys + min(SLOTS, gpus - 1) * keys + min(WAITING, gpus) * (queries + lse)
         else:

@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from engine.model.cluster.lanes import NETWORK, NOBODY, TRANSFER, Lanes
+from engine.model.cluster.lanes import NOBODY, Lanes
+from engine.model.cluster.seconds import NETWORK, TRANSFER
 from engine.model.launch import Kernel, launch
 from engine.model.timeline import MODELLED, Timeline, TimelineError
 from engine.schedule.nest import HEAD, ROWS, TILE, Phase

@@ -50,12 +50,12 @@ def unshard(t: torch.Tensor, *, causal: bool, group: dist.ProcessGroup | None = 
         raise ValueError("t requires grad, which unshard does not give: call it with t.detach()")
     check_untransformed(t)
     team = team_of(group, t.device)
-    said = team.exchange({"shape": [*t.shape], "dtype": str(t.dtype)})
-    rows = [each["shape"][2] for each in said]
+    said = team.exchange((t.shape, t.dtype))
+    rows = [shape[2] for shape, _ in said]
     layout = Layout(sum(rows), team.size, bool(causal))
-    alike = {(*each["shape"][:2], each["shape"][3], each["dtype"]) for each in said}
+    alike = {(*shape[:2], shape[3], dtype) for shape, dtype in said}
     if len(alike) > 1 or rows != [layout.rows(rank) for rank in range(team.size)]:
-        shapes = ", ".join(f"{tuple(each['shape'])} {each['dtype']}" for each in said)
+        shapes = ", ".join(f"{tuple(shape)} {dtype}" for shape, dtype in said)
         raise ValueError(f"t is {shapes} on the ranks, it must be what shard(t, causal={bool(causal)}) gives")
     return _gathered(team, layout, *resolved(t))
 

@@ -2,6 +2,7 @@
 
 import warnings
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 
@@ -20,8 +21,8 @@ from kernels.launch.launch import interpreted
 METHODS = ("auto", "ring", "ring_send", "all_gather", "all_to_all")
 
 
-def described(q, k, v, causal, window, scale, method, gradient: bool) -> dict:
-    """This rank's call for the others to compare; {"error": sentence} for one that no ranks could make."""
+def described(q, k, v, causal, window, scale, method, gradient: bool) -> dict[str, Any] | Exception:
+    """This rank's call for the others to compare; the error of one that no ranks could make."""
     try:
         check_tensors(q, k, v, interpreted())
         if (found := device_of(q.device)).amd:
@@ -38,7 +39,7 @@ def described(q, k, v, causal, window, scale, method, gradient: bool) -> dict:
         if method not in METHODS:
             raise ValueError(f"method is {method!r}, it must be one of {', '.join(METHODS)}")
     except (TypeError, ValueError) as error:
-        return {"error": str(error), "kind": type(error).__name__}
+        return error
     return {
         "device": q.device.type,
         "batch": q.shape[0],
@@ -51,21 +52,19 @@ def described(q, k, v, causal, window, scale, method, gradient: bool) -> dict:
         "window": window,
         "scale": scale,
         "method": method,
-        "gradient": gradient,
+        "whether a gradient is asked for": gradient,
     }
 
 
-def agreed(team: Team, own: dict) -> Layout:
+def agreed(team: Team, own: dict | Exception) -> Layout:
     """The layout that all ranks' calls make; on every rank the same ValueError or TypeError if none."""
     every = team.exchange(own)
     for rank, said in enumerate(every):
-        if "error" in said:
-            kind = TypeError if said["kind"] == "TypeError" else ValueError
-            raise kind(said["error"] if team.size == 1 else f"rank {rank}: {said['error']}")
+        if isinstance(said, Exception):
+            raise type(said)(str(said) if team.size == 1 else f"rank {rank}: {said}")
     for name in own:
         if name != "tokens" and any(said[name] != every[0][name] for said in every):
             values = "; ".join(f"{said[name]} on rank {rank}" for rank, said in enumerate(every))
-            name = "whether a gradient is asked for" if name == "gradient" else name
             raise ValueError(f"the ranks differ in {name}: {values}; it must be the same on all")
     layout = Layout(sum(said["tokens"] for said in every), team.size, own["causal"])
     for rank, said in enumerate(every):
@@ -129,7 +128,7 @@ def job_of(team: Team, q, k, v, causal, window, scale, method, gradient: bool) -
     return team.jobs[known]
 
 
-def _agree(team: Team, q, k, v, own: dict) -> Job:
+def _agree(team: Team, q, k, v, own: dict | Exception) -> Job:
     layout = agreed(team, own)
     causal, window, method = own["causal"], own["window"], own["method"]
     call, _ = chosen(q, k, v, causal, window, own["scale"])

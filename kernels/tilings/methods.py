@@ -1,8 +1,7 @@
-"""Methods over several GPUs: how what they bring is cut, and what a call takes beside its work."""
+"""Methods over several GPUs: how gathered keys are cut, and what a call takes beside its work."""
 
-GROUPS = 4  # of heads at most, in which gathered keys and exchanged heads come: the first is waited for
+GROUPS = 4  # of heads at most, in which gathered keys come: the first is waited for
 GROUP_BYTES = 48 * 2**20  # that a group brings at least: smaller ones take longer to start than to move
-TAIL = 25e-6  # seconds of a call of the kernel: its last wave, and the gap before the next
 CALLING = 150e-6  # host's seconds for a call of the kernel
 
 

@@ -11,7 +11,7 @@ import pytest
 from engine.__main__ import main
 from engine.measuring import cluster
 from engine.measuring.cluster import marks_of
-from engine.model.cluster.lanes import KINDS
+from engine.model.cluster.seconds import KINDS
 from engine.model.cluster.spread import Spread
 from engine.problem.problem import Mask, Problem
 from engine.recordings.cluster import ClusterTimeline, ClusterTiming, Extent, GpuMarks

@@ -1,41 +1,33 @@
-"""What every GPU computes and receives, and when: the rounds of `seconds` laid out, modelled.
+"""What every GPU computes and receives, and when: the rounds and steps of `seconds` laid out, modelled.
 
-Recorded runs have the same form. Modelled GPUs go from round to round together, as long as the slowest of
-them takes.
+Recorded runs have the same form.
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from itertools import accumulate
+from itertools import pairwise
 from typing import NamedTuple
 
 from engine.algorithms.ring import MOST_GPUS, Meeting, Order, meetings
 from engine.model.cluster.fabric import Way
 from engine.model.cluster.kernel import kernel_seconds
 from engine.model.cluster.seconds import (
-    BACKWARD_BYTES,
-    FORWARD_BYTES,
+    COMPUTING,
+    MERGING,
+    NETWORK,
+    PACKING,
     TAIL,
+    TRANSFER,
     longer,
     merging,
-    packing,
-    rounds,
-    spans,
-    stages,
-    turns,
-    work_shares,
+    modelled,
+    round_starts,
+    steps,
 )
 from engine.model.cluster.spread import ALL_TO_ALL, TWO_LEVEL, Spread
 from engine.model.timeline import MODELLED
 
-COMPUTING, TRANSFER, NETWORK, MERGING, PACKING = KINDS = (
-    "computing",
-    "transfer",
-    "network",  # a transfer from another host
-    "merging",
-    "packing",
-)
 NOBODY = -1  # the owner of what belongs to no one GPU
 
 
@@ -43,7 +35,7 @@ class Mark(NamedTuple):
     """From start to end, seconds, a GPU does something with an owner's keys, such as compute tiles."""
 
     gpu: int
-    kind: str  # one of KINDS; a transfer belongs to the round in which it is used
+    kind: str  # one of `seconds.KINDS`; a transfer belongs to the round in which it is used
     round: int
     owner: int
     start: float
@@ -73,42 +65,38 @@ class Lanes:
 
 @lru_cache(maxsize=32)
 def lanes(spread: Spread, backward: bool = False) -> Lanes:
-    """The run of a spread problem; ValueError for more GPUs than are drawn."""
+    """The run of a spread problem on two GPUs or more; ValueError for more than are drawn."""
     if spread.gpus > MOST_GPUS:
         raise ValueError(f"gpus is {spread.gpus}; at most {MOST_GPUS} are drawn")
-    marks, seconds = (_ring if spread.by_steps else _staged)(spread, backward)
-    return Lanes(spread, spread.order, tuple(marks), seconds, backward)
+    marks = tuple((_ring if spread.by_steps else _staged)(spread, backward))
+    return Lanes(spread, spread.order, marks, modelled(spread, backward).seconds, backward)
 
 
-def _ring(spread: Spread, backward: bool) -> tuple[list[Mark], float]:
+def _ring(spread: Spread, backward: bool) -> Iterator[Mark]:
     """Rounds of computing, with the transfer of a later round's block beside each."""
     met: dict[tuple[int, int], list[Meeting]] = {}
     for meeting in meetings(spread.order, spread.problem):
         met.setdefault((meeting.gpu, meeting.owner), []).append(meeting)
     held = len(spread.order.of(0))
     shares = {pair: len({each.keys for each in found}) / held for pair, found in met.items()}
-    starts, beside = _round_starts(spread, backward)
-    computing = _computing(spread, backward)
-    brought = _brought(spread, backward)
-    marks = []
-    for number, start in enumerate(starts[:-1]):
+    starts = round_starts(spread, backward).tolist()
+    computing, amount = _computing(spread, backward), spread.passed(backward)
+    for number, (start, following) in enumerate(pairwise(starts)):
         for gpu in range(spread.gpus):
             owner = _owner(spread, gpu, number)
             if found := met.get((gpu, owner)):
-                spent = computing(found)
-                spent = spent if number == spread.gpus - 1 else beside(spent)
                 tiles = tuple((each.queries, each.keys) for each in found)
-                marks.append(Mark(gpu, COMPUTING, number, owner, start, start + spent, tiles))
-            for kind, way, later, size in brought(number):
+                yield Mark(gpu, COMPUTING, number, owner, start, start + computing(found), tiles)
+            for kind, way, later in _under_way(spread, number):
                 source = _owner(spread, gpu, later)
                 if source != gpu and (gpu, source) in met:
-                    spent = way.seconds(size * shares[gpu, source])
-                    marks.append(Mark(gpu, kind, later, source, start, start + spent))
-    end = starts[-1]
-    if spread.gpus > 1:
-        end += merging(spread)
-        marks += [Mark(gpu, MERGING, spread.gpus, gpu, starts[-1], end) for gpu in range(spread.gpus)]
-    return marks, end
+                    spent = way.seconds(amount * shares[gpu, source])
+                    beside = way.beside or spread.method == TWO_LEVEL
+                    begin = start if beside else following - TAIL - way.seconds(amount)
+                    yield Mark(gpu, kind, later, source, begin, begin + spent)
+    for gpu in range(spread.gpus):
+        yield Mark(gpu, PACKING, 0, gpu, 0.0, starts[0])
+        yield Mark(gpu, MERGING, spread.gpus, gpu, starts[-1], starts[-1] + merging(spread))
 
 
 def _owner(spread: Spread, gpu: int, number: int) -> int:
@@ -119,19 +107,6 @@ def _owner(spread: Spread, gpu: int, number: int) -> int:
     host, place = divmod(gpu, size)
     turn, inner = divmod(number, size)
     return (host - turn) % spread.fabric.hosts(spread.gpus) * size + (place - inner) % size
-
-
-def _round_starts(spread: Spread, backward: bool) -> tuple[list[float], Callable[[float], float]]:
-    """When each round begins and the last ends; and how long computing takes beside a transfer."""
-    gpus = spread.gpus
-    if spread.method == TWO_LEVEL and gpus > 1:
-        found = turns(spread, backward)
-        places = (divmod(number, found.size) for number in range(gpus))
-        within = [turn * found.length + inner * found.round for turn, inner in places]
-        return [*within, found.seconds], found.inside.beside
-    found = rounds(spread, backward)
-    lengths = (found.length(number) + TAIL * (gpus > 1) for number in range(gpus))
-    return [0.0, *accumulate(lengths)], found.beside
 
 
 def _computing(spread: Spread, backward: bool) -> Callable[[list[Meeting]], float]:
@@ -146,71 +121,31 @@ def _computing(spread: Spread, backward: bool) -> Callable[[list[Meeting]], floa
     return seconds
 
 
-def _brought(spread: Spread, backward: bool) -> Callable[[int], Iterator[tuple[str, Way, int, float]]]:
-    """What comes into a GPU in a round: of which kind, by which way, for which later round, bytes at most."""
-    amount = spread.block * (BACKWARD_BYTES if backward else FORWARD_BYTES)
-    last, kind, way = spread.gpus - 1, _kind(spread), spread.way
-    size, inside = min(spread.fabric.host, spread.gpus), spread.inner_way
-
-    def following(number: int) -> Iterator[tuple[str, Way, int, float]]:
+def _under_way(spread: Spread, number: int) -> Iterator[tuple[str, Way, int]]:
+    """What comes into a GPU in a round: of which kind, by which way, for which later round."""
+    last, size = spread.gpus - 1, min(spread.fabric.host, spread.gpus)
+    if spread.method != TWO_LEVEL:
         if number < last:
-            yield kind, way, number + 1, amount
-
-    def of_hosts(number: int) -> Iterator[tuple[str, Way, int, float]]:
-        if (number + 1) % size:
-            yield TRANSFER, inside, number + 1, amount
-        if number % size == 0 and number + size <= last:  # its counterpart's, for the next turn
-            yield NETWORK, way, number + size, amount
-
-    return of_hosts if spread.method == TWO_LEVEL else following
+            yield _kind(spread), spread.way, number + 1
+        return
+    if (number + 1) % size:
+        yield TRANSFER, spread.inner_way, number + 1
+    if number % size == 0 and number + size <= last:  # its counterpart's, for the next turn
+        yield NETWORK, spread.way, number + size
 
 
 def _kind(spread: Spread) -> str:
     return NETWORK if spread.fabric.hosts(spread.gpus) > 1 else TRANSFER
 
 
-def _staged(spread: Spread, backward: bool) -> tuple[list[Mark], float]:
-    """A group of heads after another: gathered keys come once, exchanged heads go back too."""
-    found, gpus = stages(spread, backward), range(spread.gpus)
-    if spread.gpus == 1:
-        return [Mark(0, COMPUTING, 0, 0, 0.0, found.computing)], found.computing
-    gathers = spread.method != ALL_TO_ALL
-    tail = TAIL * (spans(spread) if gathers else 1)
-    pack = 0.0 if gathers else packing(spread) / 2
-    there, back = _directions(spread, found.transfer / found.groups)
-    shares, seen, marks, kind = work_shares(spread), _seen(spread), [], _kind(spread)
-    for group in range(found.groups):
-        arrives = pack + there + group * (found.length + tail)
-        start = pack if group == 0 else arrives - found.length - tail
-        ends = arrives + found.computing / found.groups
-        leaves = max(ends, start + found.length + tail + there) if group < found.groups - 1 else ends + tail
-        for gpu in gpus:
-            marks.append(Mark(gpu, kind, group, NOBODY, start, start + there))
-            own = arrives + (ends - arrives) * shares[gpu]
-            marks.append(Mark(gpu, COMPUTING, group, NOBODY, arrives, own, tuple(seen[gpu])))
-            if back:
-                marks.append(Mark(gpu, kind, group, NOBODY, leaves, leaves + back))
-    end = found.seconds + 2 * pack + found.groups * tail
-    if pack:
-        for gpu in gpus:
-            marks.append(Mark(gpu, PACKING, 0, gpu, 0.0, pack))
-            marks.append(Mark(gpu, PACKING, found.groups, gpu, end - pack, end))
-    return marks, end
-
-
-def _directions(spread: Spread, transfer: float) -> tuple[float, float]:
-    """Seconds of a group's transfer before it is computed, and after."""
-    if spread.method != ALL_TO_ALL:
-        return transfer, 0.0
-    heads, key_heads = spread.problem.heads, spread.problem.kv_heads
-    share = (heads + 2 * key_heads) / (2 * heads + 2 * key_heads)  # Q, K and V there, O back
-    return share * transfer, (1 - share) * transfer
-
-
-def _seen(spread: Spread) -> list[list[tuple[int, int]]]:
-    """The tiles of each GPU in the order of the sequence; of exchanged heads, which have no owner, none."""
-    found: list[list[tuple[int, int]]] = [[] for _ in range(spread.gpus)]
+def _staged(spread: Spread, backward: bool) -> Iterator[Mark]:
+    """The steps on every GPU, with the tiles that it computes where keys are gathered."""
+    seen: list[list[tuple[int, int]]] = [[] for _ in range(spread.gpus)]
     if spread.method != ALL_TO_ALL:
         for meeting in meetings(spread.order, spread.problem):
-            found[meeting.gpu].append((meeting.queries, meeting.keys))
-    return [sorted(each) for each in found]
+            seen[meeting.gpu].append((meeting.queries, meeting.keys))
+    for kind, group, start, end in steps(spread, backward):
+        for gpu, tiles in enumerate(seen):
+            owner = gpu if kind == PACKING else NOBODY
+            named = _kind(spread) if kind == TRANSFER else kind
+            yield Mark(gpu, named, group, owner, start, end, tuple(sorted(tiles)) * (kind == COMPUTING))

@@ -1,71 +1,41 @@
-"""How long a spread problem takes: rounds of computing beside transfers, by closed forms whatever the GPUs.
+"""How long a spread problem takes: rounds of a ring beside transfers, whatever the GPUs, or other steps.
 
-A ring's round is as long as the longer of the two; gathered keys and exchanged heads come in groups of heads,
-of which the first is waited for.
+A ring's round is as long as the longer of the two. Gathered keys come in groups of heads, of which the first
+is waited for; tokens are exchanged for heads by NCCL, and back once they are computed. GPUs go from round to
+round, or from step to step, together, as long as the one that computes most takes.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
-from engine.model.cluster.fabric import way
 from engine.model.cluster.kernel import BACKWARD, kernel_seconds, lasting, one_gpu_seconds
 from engine.model.cluster.spread import ALL_TO_ALL, TWO_LEVEL, Spread
 from engine.problem.hardware import GPUS
-from kernels.tilings.methods import TAIL
+from engine.problem.problem import Problem
 
-MERGING_SHARE = 0.7292  # of device memory's peak, that merging and packing reach
-FORWARD_BYTES, BACKWARD_BYTES = 1, 2  # of K and V alone; and dK and dV back to their owners
-
-
-@dataclass(frozen=True)
-class Rounds:
-    """A ring's rounds: `first` computes the GPU's own block, the others another's; each beside a transfer.
-
-    Seconds: of computing, of the transfer under way meanwhile, and `loss` of it that computing loses.
-    """
-
-    count: int
-    first: float
-    other: float
-    transfer: float
-    loss: float
-
-    def beside(self, computing: float) -> float:
-        """Seconds of computing beside a transfer."""
-        return computing + self.loss * min(computing, self.transfer)
-
-    def length(self, number: int) -> float:
-        """Seconds of a round; the last has no transfer beside it."""
-        computing = self.first if number == 0 else self.other
-        return computing if number == self.count - 1 else max(self.beside(computing), self.transfer)
-
-    @property
-    def seconds(self) -> float:
-        """Of all rounds."""
-        if self.count == 1:
-            return self.first
-        return self.length(0) + (self.count - 2) * self.length(1) + self.other
+COMPUTING, TRANSFER, NETWORK, MERGING, PACKING = KINDS = (
+    "computing",
+    "transfer",
+    "network",  # a transfer from another host
+    "merging",
+    "packing",
+)
+MERGING_SHARE = 0.7292  # of device memory's peak, that merging and a gather of rows reach
+PACKING_SHARE = 0.27  # of it, that PyTorch's copies between an order by tokens and one by heads reach
+TAIL = 25e-6  # seconds of a call of the kernel: its last wave, and the gap before the next
 
 
-@dataclass(frozen=True)
-class Stages:
-    """Groups of heads: a stage brings one while the one before is computed. Seconds are of all groups."""
+class Step(NamedTuple):
+    """From start to end, seconds, every GPU does something for a group of heads."""
 
-    groups: int
-    computing: float
-    transfer: float
-
-    @property
-    def length(self) -> float:
-        """Of a stage."""
-        return max(self.computing, self.transfer) / self.groups
-
-    @property
-    def seconds(self) -> float:
-        """From the first transfer to the last computing (or the last transfer back)."""
-        return (self.transfer + self.computing) / self.groups + (self.groups - 1) * self.length
+    kind: str  # one of KINDS
+    group: int
+    start: float
+    end: float
 
 
 @dataclass(frozen=True)
@@ -80,6 +50,17 @@ class ClusterTime:
     def efficiency(self) -> float:
         """One GPU's seconds over the GPUs' together."""
         return self.one_gpu / (self.spread.gpus * self.seconds)
+
+
+def modelled(spread: Spread, backward: bool = False) -> ClusterTime:
+    """The modelled time of a pass, forward or backward alone; as fast for 10,000 GPUs as for two."""
+    seconds = one = one_gpu_seconds(spread.problem, spread.hardware, backward)
+    if spread.gpus > 1 and spread.by_steps:
+        seconds = round_starts(spread, backward)[-1] + merging(spread)
+    elif spread.gpus > 1:
+        last = steps(spread, backward)[-1]
+        seconds = last.end + TAIL * len(_calls(spread)) * (last.kind == COMPUTING)
+    return ClusterTime(spread, float(seconds), one)
 
 
 def computing(spread: Spread, backward: bool = False) -> tuple[float, float]:
@@ -105,121 +86,94 @@ def _alone(spread: Spread) -> tuple[float, float]:
     return of(rows, rows, causal), of(rows, rows, False)
 
 
-def work_shares(spread: Spread) -> list[float]:
-    """What each GPU computes of gathered keys or exchanged heads, as a share of what the busiest does."""
-    if spread.method == ALL_TO_ALL or spread.zigzag or not spread.problem.mask.causal:
-        return [1.0] * spread.gpus
-    edges = spread.order.edges(spread.problem.seq_q)
-    seen = np.diff(edges * (edges + 1))
-    return (seen / seen.max()).tolist()
+def round_starts(spread: Spread, backward: bool = False) -> np.ndarray:
+    """[rounds + 1] seconds at which a ring's rounds begin, and the last ends."""
+    first, other = computing(spread, backward)
+    amount, inside, number = spread.passed(backward), spread.inner_way, np.arange(spread.gpus + 1)
+    if spread.method == TWO_LEVEL:  # a host's blocks pass once around its GPUs while the next host's come
+        size = min(spread.fabric.host, spread.gpus)
+        length = inside.round(other, inside.seconds(amount)) + TAIL
+        starts = number // size * max(size * length, spread.way.seconds(amount)) + number % size * length
+        starts[-1] = starts[-2] + length  # nothing comes any more
+        return publishing(spread) + starts
+    lengths = [inside.round(alone, inside.seconds(amount)) for alone in (first, other)]
+    lengths = np.array([lengths[0], *[lengths[1]] * (spread.gpus - 2), other])
+    return publishing(spread) + np.concatenate(([0.0], np.cumsum(lengths + TAIL)))
+
+
+def publishing(spread: Spread) -> float:
+    """Seconds in which a GPU lays its K and V out where others fetch them."""
+    return _moving(spread, 2 * 2 * spread.problem.kv_heads)
 
 
 def merging(spread: Spread) -> float:
     """Seconds in which a ring's partial results, one per round, become one."""
-    moved = (spread.gpus + 1) * spread.rows * spread.problem.heads * spread.row
-    return moved / _memory(spread)
+    return _moving(spread, (spread.gpus + 1) * spread.problem.heads)
 
 
-def packing(spread: Spread) -> float:
-    """Seconds in which all that is exchanged is laid out for the way, and back: read and written twice."""
-    return 2 * 2 * spread.link_bytes / _memory(spread)
+def steps(spread: Spread, backward: bool = False) -> list[Step]:
+    """What all GPUs do, to the last, where keys are gathered or tokens exchanged for heads."""
+    return list((_exchanged if spread.method == ALL_TO_ALL else _gathered)(spread, backward))
 
 
-def spans(spread: Spread) -> int:
-    """Calls of the kernel for a group of gathered heads."""
-    return 2 if spread.zigzag and not spread.problem.mask.looks_ahead else 1
+def _gathered(spread: Spread, backward: bool) -> Iterator[Step]:
+    """A group of heads comes while the one before is computed."""
+    groups, calls = spread.groups, _calls(spread)
+    transfer = spread.way.seconds((spread.gpus - 1) * spread.passed(backward))
+    whole = _computing(spread, backward)
+    each, tail, start = transfer / groups, TAIL * len(calls), publishing(spread)
+    yield Step(PACKING, 0, 0.0, start)
+    for group in range(groups):
+        yield Step(TRANSFER, group, start, start + each)
+        arrived = start + (each if group == 0 else spread.way.round(whole, transfer) / groups + tail)
+        yield Step(COMPUTING, group, arrived, arrived + whole / groups)
+        start = arrived
 
 
-def rounds(spread: Spread, backward: bool = False) -> Rounds:
-    """Of a ring."""
-    first, other = computing(spread, backward)
-    times = BACKWARD_BYTES if backward else FORWARD_BYTES
-    transfer = spread.way.seconds(times * spread.block)
-    return Rounds(spread.gpus, first, other, transfer, spread.way.loss)
+def _exchanged(spread: Spread, backward: bool) -> Iterator[Step]:
+    """Tokens are laid out by head, sent and put in order, their heads computed, and results sent back.
+
+    Forward Q, K and V go and O comes back; backward, of what was kept, O's gradient goes and three come back.
+    PyTorch copies between the two orders; the tokens of a head in zigzag order it gathers in one pass.
+    """
+    queries, moving = spread.problem.heads, partial(_moving, spread)
+    every = queries + 2 * spread.problem.kv_heads
+    there, back = (queries, every) if backward else (every, queries)
+    peers = (spread.gpus - 1) / spread.gpus * spread.rows * spread.row
+    at = 0.0
+    for kind, seconds in (
+        (PACKING, moving(2 * there, PACKING_SHARE)),
+        (TRANSFER, spread.way.seconds(there * peers)),
+        (PACKING, moving(2 * there * spread.zigzag, PACKING_SHARE)),
+        (COMPUTING, _computing(spread, backward)),
+        (PACKING, moving(2 * back * spread.zigzag)),
+        (TRANSFER, spread.way.seconds(back * peers)),
+        (PACKING, moving(2 * back, PACKING_SHARE)),
+    ):
+        if seconds:  # nothing is put in order where it comes so
+            yield Step(kind, 0, at, at + seconds)
+        at += seconds + TAIL * (kind == COMPUTING)
 
 
-def staged_computing(spread: Spread, backward: bool = False) -> float:
+def _computing(spread: Spread, backward: bool) -> float:
     """Seconds of the kernel on the GPU that computes most, all groups of heads, call by call."""
-    problem, ways = spread.problem, spread.groups * (spread.gpus if spread.method == ALL_TO_ALL else 1)
-    part = replace(problem, heads=problem.heads // ways, kv_heads=problem.kv_heads // ways)
-    calls = [
-        (part, spread.hardware, *shape, not problem.mask.looks_ahead) for shape in _staged_shapes(spread)
-    ]
+    calls = _calls(spread)
     alone = spread.groups * sum(kernel_seconds(*call) for call in calls)
     return lasting(*calls[-1], alone * (BACKWARD if backward else 1))
 
 
-def _staged_shapes(spread: Spread) -> list[tuple[int, int]]:
-    """Queries and keys of each call for a group of heads, on the GPU that computes most."""
-    tokens = spread.problem.seq_q
-    if spread.method == ALL_TO_ALL:
-        return [(tokens, tokens)]
-    rows = -(-spread.rows // spans(spread))
-    if spans(spread) == 1:
-        return [(rows, tokens)]
-    return [(rows, rows), (rows, tokens)]  # the first GPU's: its early chunk sees few, its late one many
+def _calls(spread: Spread) -> list[tuple[Problem, str, int, int, bool]]:
+    """The calls of a group of heads, as `kernel_seconds` takes them, on the GPU that computes most."""
+    problem, tokens, exchanged = spread.problem, spread.problem.seq_q, spread.method == ALL_TO_ALL
+    ways = spread.gpus if exchanged else spread.groups
+    part = replace(problem, heads=problem.heads // ways, kv_heads=problem.kv_heads // ways)
+    causal, half = not problem.mask.looks_ahead, -(-spread.rows // 2)
+    shapes = [(tokens if exchanged else spread.rows, tokens)]
+    if causal and spread.zigzag and not exchanged:  # the first GPU's: an early chunk and a late one
+        shapes = [(half, half), (half, tokens)]
+    return [(part, spread.hardware, *shape, causal) for shape in shapes]
 
 
-def stages(spread: Spread, backward: bool = False) -> Stages:
-    """Of gathered keys or exchanged heads; what NCCL costs the computing is in it."""
-    whole = staged_computing(spread, backward)
-    times = BACKWARD_BYTES if backward and spread.method != ALL_TO_ALL else 1
-    transfer = spread.way.seconds(times * spread.link_bytes) if spread.link_bytes else 0.0
-    return Stages(spread.groups, whole + spread.way.loss * transfer, transfer)
-
-
-def modelled(spread: Spread, backward: bool = False) -> ClusterTime:
-    """The modelled time of a pass, forward or backward alone; as fast for 10,000 GPUs as for two."""
-    one = one_gpu_seconds(spread.problem, spread.hardware, backward)
-    return ClusterTime(spread, one if spread.gpus == 1 else _seconds(spread, backward), one)
-
-
-def _seconds(spread: Spread, backward: bool) -> float:
-    if spread.method == TWO_LEVEL:
-        return turns(spread, backward).seconds + merging(spread)
-    if spread.by_steps:
-        return rounds(spread, backward).seconds + spread.gpus * TAIL + merging(spread)
-    found = stages(spread, backward)
-    if spread.method == ALL_TO_ALL:
-        return found.seconds + found.groups * TAIL + packing(spread)
-    return found.seconds + found.groups * spans(spread) * TAIL
-
-
-@dataclass(frozen=True)
-class Turns:
-    """A ring of hosts: in a turn a host's blocks pass once around its GPUs, the next's come meanwhile."""
-
-    # hosts, size: of GPUs
-    hosts: int
-    size: int
-    inside: Rounds  # the rounds of a turn
-    across: float  # seconds of the transfer between hosts, by every network card at once
-
-    @property
-    def round(self) -> float:
-        """Seconds of a round within a host."""
-        return self.inside.length(1) + TAIL
-
-    @property
-    def length(self) -> float:
-        """Seconds of a turn that brings another host's blocks."""
-        return max(self.size * self.round, self.across)
-
-    @property
-    def seconds(self) -> float:
-        """Of all turns; the last brings nothing."""
-        return (self.hosts - 1) * self.length + self.size * self.round
-
-
-def turns(spread: Spread, backward: bool = False) -> Turns:
-    """Of a ring of hosts."""
-    size, times = min(spread.fabric.host, spread.gpus), BACKWARD_BYTES if backward else FORWARD_BYTES
-    inside = way(spread.fabric, size, True)
-    other = computing(spread, backward)[1]
-    rounds_inside = Rounds(size + 1, other, other, inside.seconds(times * spread.block), inside.loss)
-    across = way(spread.fabric, size + 1, False) if size == spread.fabric.host else inside
-    return Turns(spread.fabric.hosts(spread.gpus), size, rounds_inside, across.seconds(times * spread.block))
-
-
-def _memory(spread: Spread) -> float:
-    return MERGING_SHARE * GPUS[spread.hardware].memory_bytes_per_second
+def _moving(spread: Spread, heads: int, share: float = MERGING_SHARE) -> float:
+    """Seconds in which a GPU's rows of so many heads are read or written, at a share of the memory's peak."""
+    return heads * spread.rows * spread.row / (share * GPUS[spread.hardware].memory_bytes_per_second)

@@ -13,7 +13,7 @@ RING, RING_SEND, ALL_GATHER, ALL_TO_ALL, TWO_LEVEL = METHODS = (
     "ring",  # K and V pulled from their owners by copy engines, a block per round
     "ring_send",  # the same by NCCL
     "all_gather",  # all K and V, a group of heads after another
-    "all_to_all",  # tokens exchanged for heads and back (Ulysses)
+    "all_to_all",  # tokens exchanged for heads and back (Ulysses), by NCCL
     "two_level",  # a ring of hosts, in each of which a ring of GPUs turns: modelled only
 )
 RINGS = (RING, RING_SEND, TWO_LEVEL)
@@ -70,29 +70,24 @@ class Spread:
 
     @property
     def way(self) -> Way:
-        """How its bytes come into a GPU."""
-        return way(self.fabric, self.gpus, self.method != RING_SEND)
+        """How its bytes come into a GPU, from the farthest."""
+        return way(self.fabric, self.gpus, self.method not in (RING_SEND, ALL_TO_ALL))
 
     @property
     def inner_way(self) -> Way:
-        """How bytes come into a GPU from another of its host."""
-        return way(self.fabric, min(self.fabric.host, self.gpus), self.method != RING_SEND)
+        """How a block comes in a round: in a ring of hosts from another GPU of the same host."""
+        gpus = min(self.fabric.host, self.gpus) if self.method == TWO_LEVEL else self.gpus
+        return way(self.fabric, gpus, self.method != RING_SEND)
 
-    @property
-    def link_bytes(self) -> float:
-        """Bytes that come into the GPU that gets most, forward."""
-        if self.method == ALL_TO_ALL:  # Q, K and V there, O back
-            heads = self.problem.heads + self.problem.kv_heads
-            return (2 * heads * self.rows * (self.gpus - 1) // self.gpus) * self.row
-        return (self.gpus - 1) * self.block
+    def passed(self, backward: bool) -> int:
+        """Bytes that a round of a ring brings at most: K and V, and backward as many to their owners."""
+        return (1 + backward) * self.block
 
     @property
     def groups(self) -> int:
-        """Groups of heads, each worth a transfer of its own; they divide the heads."""
-        if self.by_steps:
-            return 1
-        ways = self.gpus if self.method == ALL_TO_ALL else 1
-        return groups_of(self.problem.kv_heads // ways, self.link_bytes)
+        """Groups of heads whose keys are gathered, each worth a transfer of its own."""
+        gathered = (self.gpus - 1) * self.block
+        return groups_of(self.problem.kv_heads, gathered) if self.method == ALL_GATHER else 1
 
     @property
     def unserved(self) -> str | None:

@@ -10,8 +10,7 @@ from app.figures.units import bytes_text, seconds_text, share_text
 from engine import simulate
 from engine.experiment import Experiment
 from engine.model.cluster.fabric import Fabric
-from engine.model.cluster.lanes import KINDS
-from engine.model.cluster.seconds import modelled
+from engine.model.cluster.seconds import KINDS, modelled
 from engine.problem.hardware import GPUS
 from engine.problem.problem import Problem
 from engine.recordings.cluster import ClusterTimeline, GpuMarks
@@ -76,8 +75,8 @@ def test_efficiencies_are_one_gpus_time_over_that_of_all_modelled_and_recorded()
 
 def test_recorded_points_are_shown_at_their_own_length_alone():
     page = opened("across", head_dim=128)
-    four, two = (f"recorded on NVIDIA H200, 2026-11-2{day}" for day in (6, 2))
-    assert f"Points were {two} and {four}: 16 heads of 128." in words(page)
+    four, two = (f"recorded on NVIDIA H200, 2026-11-2{day}" for day in (6, 7))
+    assert f"Points were {four} and {two}: 16 heads of 128." in words(page)
     for tokens in (32768, 262144):  # more than one GPU's time over their number: at the second alone
         page.main.select_slider[1].set_value(tokens)
         again(page)
