@@ -1,11 +1,12 @@
 // A backward pass: gradients beside their tensors, bytes against other ways, and one row of P and dS.
 
+import { cut } from "../canvas/cut.js";
 import { decimal, percent, plural } from "../canvas/format.js";
 import { mix } from "../canvas/theme.js";
 import { GridLayout } from "./grid_layout.js";
 import { GridPainter } from "./grid_painter.js";
 import { GridPanel } from "./grid_panel.js";
-import { rowHeading } from "./row_panel.js";
+import { numberOf, rowHeading } from "./row_panel.js";
 import { NONE } from "./run.js";
 import { TrafficPanel } from "./traffic_panel.js";
 
@@ -106,14 +107,13 @@ export class BackwardTrafficPanel extends TrafficPanel {
   }
 }
 
-const LSE = { name: "lse", sign: "lse", words: ["from the forward pass,", "4 bytes per row"] };
-const DELTA = { name: "delta", sign: "δ", words: ["rowsum(dO ∘ O),", "from kernel 1"] };
+const NUMBERS = [
+  ["lse", "lse", ["from the forward pass,", "4 bytes per row"]],
+  ["delta", "δ", ["rowsum(dO ∘ O),", "from kernel 1"]],
+];
 const SUMS = [
-  { name: "weight", sign: "P", words: ["per key tile; a row sums to 1", "sum: 1"], show: percent },
-  {
-    ...{ name: "score_gradient", sign: "dS", words: ["per key tile; a row sums to 0", "sum: 0"] },
-    show: (x) => decimal(x, 3),
-  },
+  ["weight", "P", "per key tile; a row sums to 1", percent],
+  ["score_gradient", "dS", "per key tile; a row sums to 0", (x) => decimal(x, 3)],
 ];
 
 /** One row of P and dS: what it knows before the tiles, and what each key tile holds of it. */
@@ -123,18 +123,17 @@ export class BackwardRowPanel {
       { u } = pen,
       gap = 26 * u,
       known = this.known(model, run, step, row),
-      small = Math.max(0.15 * box.w, 150 * u),
-      wide = (box.w - 2 * small - 3 * gap) / 2;
+      small = Math.max(0.15 * box.w, 150 * u);
     rowHeading(pen, box, "backward", view);
-    let { x } = box;
-    const [lse, delta, ...sums] = [small, small, wide, wide].map((w) => {
-      const at = { x, y: box.y + 36 * u, w, h: box.h - 36 * u };
-      x += w + gap;
-      return at;
+    const boxes = cut({ ...box, y: box.y + 24 * u, h: box.h - 32 * u }, "x", gap, [small, small, null, null]),
+      values = [model.arrays.lse[row], known.delta ? model.arrays.delta[row] : NaN];
+    NUMBERS.forEach(([name, sign, words], n) => {
+      const { x, y, w } = boxes[n];
+      pen.text(sign, x, y + 26 * u, { size: 20, weight: 700, mono: true, color: pen.theme[name] });
+      pen.value(decimal(values[n]), x + w, y + 26 * u);
+      words.forEach((line, m) => pen.note(line, x, y + (52 + 18 * m) * u, { room: w }));
     });
-    this.number(pen, lse, { ...LSE, value: model.arrays.lse[row] });
-    this.number(pen, delta, { ...DELTA, value: known.delta ? model.arrays.delta[row] : NaN });
-    SUMS.forEach((sum, n) => this.bars(pen, sums[n], model, row, known, sum));
+    SUMS.forEach((sum, n) => this.bars(pen, boxes[n + 2], model, row, known, sum));
   }
 
   /** Whether delta is known, which tile is at work on the row (-1: none) and how many tiles hold its P and dS. */
@@ -155,32 +154,20 @@ export class BackwardRowPanel {
     return { delta, now, weight: reached("weights"), score_gradient: reached("score_gradient") };
   }
 
-  number(pen, box, { sign, name, words, value }) {
-    const { u, theme } = pen,
-      y = box.y + 21 * u;
-    pen.text(sign, box.x, y, { size: 17, weight: 700, color: theme[name] });
-    pen.value(decimal(value), box.x + box.w, y);
-    words.forEach((line, n) => pen.note(line, box.x, y + (26 + 18 * n) * u, { room: box.w }));
-  }
-
-  /** A bar for every key tile, with words for much room and for little, its scale that of the whole row: pale before it is computed, the one at work framed. */
-  bars(pen, box, model, row, known, { name, sign, words, show }) {
+  /** A bar for every key tile, its scale that of the whole row: pale before it is computed, the one at work framed. */
+  bars(pen, box, model, row, known, [name, sign, said, show]) {
     const { u, theme } = pen,
       { now } = known,
-      y = box.y + 21 * u,
       count = model.keyBlocks,
       values = Array.from(model.arrays[name].subarray(row * count, (row + 1) * count)),
-      width = pen.text(sign, box.x, y, { size: 17, weight: 700, color: theme.S }),
-      said = words[box.w < 250 * u ? 1 : 0];
-    pen.note(said, box.x + width + 10 * u, y - u, { size: 13, room: box.w - width - 110 * u });
-    pen.value(now >= 0 && known[name](now) ? show(values[now]) : "–", box.x + box.w, y);
-    const plot = { x: box.x, y: y + 12 * u, w: box.w, h: box.h - 58 * u },
-      pitch = plot.w / count,
+      value = now >= 0 && known[name](now) ? show(values[now]) : "–",
+      plot = numberOf(pen, box, { sign, color: theme.S, said, value }, [0, count - 1]);
+    if (!plot) return;
+    const pitch = plot.w / count,
       [low, high] = [Math.min(0, ...values), Math.max(0, ...values)],
       scale = (plot.h - 16 * u) / (high - low || 1),
       zero = plot.y + 8 * u + high * scale,
       pale = mix(theme.S, theme.ground, 0.62);
-    pen.box(plot.x, plot.y, plot.w, plot.h, theme.panel, 5);
     values.forEach((value, n) => {
       if (value === 0) return;
       const w = Math.max(1, pitch - (pitch > 4 ? 2 : 0)),
@@ -190,9 +177,5 @@ export class BackwardRowPanel {
       if (n === now) pen.frame(x - 1, top - 1, w + 2, h + 2, theme.edge, 1.4 * u, 1.5);
     });
     pen.rule(plot.x, zero, plot.w);
-    const foot = plot.y + plot.h + 15 * u,
-      style = { size: 11.5, color: theme.muted };
-    pen.text("key tile 0", box.x, foot, style);
-    pen.right(String(count - 1), box.x + box.w, foot, style);
   }
 }

@@ -35,6 +35,23 @@ export function rowHeading(pen, box, what, { model, row, following }, kept = "as
   return 24 * u + pen.heading(`Row ${model.rows[row]}, ${what}`, facts, box.x, box.y + 24 * u, box.w, style);
 }
 
+/** A sign, what is said of it and its value now; where there is room, an empty plot over key tiles, which it returns. */
+export function numberOf(pen, { x, y, w, h }, { sign, color, said, value }, [first, last]) {
+  const { u, theme } = pen,
+    base = y + 26 * u,
+    width = pen.text(sign, x, base, { size: 20, weight: 700, color, mono: true }),
+    room = w - width - pen.value(value, x + w, base) - 14 * u;
+  if (room > 7 * said.length * u) pen.note(said, x + width + 10 * u, base - u, { size: 13, room });
+  if (h < LEAST * u) return null;
+  const plot = { x, y: base + 12 * u, w, h: h - 58 * u },
+    foot = plot.y + plot.h + 15 * u,
+    small = { size: 11.5, color: theme.muted };
+  pen.box(plot.x, plot.y, plot.w, plot.h, theme.panel, 5);
+  pen.text(`key tile ${first}`, x, foot, small);
+  pen.right(String(last), x + w, foot, small);
+  return plot;
+}
+
 /** The panel below: a heading, and for each statistic its value now and its course over the key tiles. */
 export class RowPanel {
   paint(pen, box, view) {
@@ -58,24 +75,13 @@ export class RowPanel {
   }
 
   statistic(pen, box, { model, run, row }, state, { key, sign, words, color, show }) {
-    const { u, theme } = pen,
-      y = box.y + 26 * u,
-      whole = run.rows === "whole",
-      width = pen.text(sign, box.x, y, { size: 20, weight: 700, color: theme[color], mono: true }),
-      room = box.w - width - pen.value(show(state[key]), box.x + box.w, y) - 14 * u,
-      said = box.w < SHORT * u ? words[2] : (duringTile(key, state) ?? words[Number(whole)]);
-    if (room > 7 * said.length * u) pen.note(said, box.x + width + 10 * u, y - u, { size: 13, room });
-    if (box.h < LEAST * u) return;
-    const plot = { x: box.x, y: y + 12 * u, w: box.w, h: box.h - 58 * u },
-      foot = plot.y + plot.h + 15 * u,
-      small = { size: 11.5, color: theme.muted },
+    const whole = run.rows === "whole",
+      said = box.w < SHORT * pen.u ? words[2] : (duringTile(key, state) ?? words[Number(whole)]),
       ends = [state.first, Math.max(state.first, state.last)];
-    pen.box(plot.x, plot.y, plot.w, plot.h, theme.panel, 5);
-    if (!(whole && key === "alpha") && state.last >= state.first)
-      this.trace(pen, plot, model, row, state, key, theme[color], whole);
     if (run.reverse) ends.reverse();
-    pen.text(`key tile ${ends[0]}`, box.x, foot, small);
-    pen.right(String(ends[1]), box.x + box.w, foot, small);
+    const plot = numberOf(pen, box, { sign, color: pen.theme[color], said, value: show(state[key]) }, ends);
+    if (plot && !(whole && key === "alpha") && state.last >= state.first)
+      this.trace(pen, plot, model, row, state, key, pen.theme[color], whole);
   }
 
   /** A step line over the key tiles that the row sees, in the order of their visits, up to now; its range is that of the whole row, so it never rescales. */
