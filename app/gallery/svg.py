@@ -1,7 +1,6 @@
 """A chart of this project as SVG, without a browser: lines and marks on one pair of axes."""
 
 import math
-import re
 from dataclasses import dataclass, replace
 from html import escape
 from typing import Any
@@ -13,7 +12,6 @@ SHEETS = {"wide": (720, 12), "narrow": (360, 14)}  # px of a drawing's width and
 LEGEND_LINE, GLYPH = 20, 0.62  # px; of the type's height, a character's width
 RIGHT, BOTTOM, TOP = 14, 46, 12
 DASHES = {"dot": "2 4", "dash": "8 5", "dashdot": "8 4 2 4", "longdash": "12 5"}
-ANCHORS = {"left": "start", "right": "end"}
 
 
 @dataclass(frozen=True)
@@ -24,17 +22,17 @@ class Axis:
     first: float
     last: float
 
-    def at(self, value: float, *, place: bool = False) -> float:
-        """The pixel of a value, or of a place as annotations give it: a logarithm on a logarithmic axis."""
-        value = math.log10(value) if self.layout.get("type") == "log" and not place else value
+    def at(self, value: float) -> float:
+        """The pixel of a value."""
+        value = math.log10(value) if self.layout.get("type") == "log" else value
         low, high = self.layout["range"]
         return self.first + (value - low) / (high - low) * (self.last - self.first)
 
-    def of(self, given: dict, name: str, axis: str, *, place: bool = False) -> float:
-        """The pixel of an end of a shape or of a note; of "paper" it is a share of the axis."""
-        if given.get(f"{axis}ref") == "paper":
-            return self.first + given[name] * (self.last - self.first)
-        return self.at(given[name], place=place)
+    def of(self, shape: dict, name: str, axis: str) -> float:
+        """The pixel of an end of a shape; of "paper" it is a share of the axis."""
+        if shape.get(f"{axis}ref") == "paper":
+            return self.first + shape[name] * (self.last - self.first)
+        return self.at(shape[name])
 
     def ticks(self) -> list[tuple[float, str]]:
         """(pixel, words) of every label within the axis."""
@@ -63,7 +61,6 @@ def _drawn(figure: Figure, alt: str, sheet: str) -> str:
     parts = [*_grid(x, y, layout, glyph), *(_shape(shape, x, y) for shape in layout.get("shapes", ()))]
     for trace in traces:
         parts += _trace(trace, x, y)
-    parts += [_annotation(words, x, y) for words in layout.get("annotations", ())]
     parts += _key(legend, layout)
     look = {"viewBox": f"0 0 {width} {_n(height)}", "role": "img", "aria_label": alt}
     return _tag("svg", "".join(parts), class_=sheet, **look, font_family=SANS, font_size=size)
@@ -128,14 +125,6 @@ def _shape(shape: dict, x: Axis, y: Axis) -> str:
     return _tag(
         "line", **ends, x2=x.of(shape, "x1", "x"), y2=y.of(shape, "y1", "y"), **_stroke(shape["line"])
     )
-
-
-def _annotation(words: dict, x: Axis, y: Axis) -> str:
-    """Words beside a point."""
-    left = x.of(words, "x", "x", place=True) + words.get("xshift", 0)
-    top = y.of(words, "y", "y", place=True) - (4 if words.get("yanchor") == "bottom" else -4)
-    plain, anchor = re.sub(r"<[^>]+>", "", words["text"]), ANCHORS.get(words.get("xanchor", ""), "middle")
-    return _text(left, top, plain, text_anchor=anchor, fill=words["font"]["color"])
 
 
 def _legend(traces: list[dict], left: float, width: float, glyph: float) -> list[tuple[dict, int, float]]:

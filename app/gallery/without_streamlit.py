@@ -6,7 +6,6 @@ import inspect
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import lru_cache, partial
-from html import escape
 from typing import Any
 from unittest.mock import patch
 
@@ -18,24 +17,14 @@ from app.figures.colours import LIGHT, Palette
 from app.gallery.html_page import both, sideways
 from app.gallery.picture import Drawn
 from app.gallery.svg import chart
-from app.markup import mathml
 from app.scenario import state, theme
 from engine.experiment import Experiment
-
-
-def _metric(label: str, value: Any, **_: Any) -> str:
-    told = f"<span class='note'>{escape(label)}</span><br><b class='metric'>{escape(str(value))}</b>"
-    return f"<p>{told}</p>"
-
 
 WRITE = {  # what becomes of each call
     "markdown": lambda text, **_: markup.html(text),
     "caption": lambda text, **_: f"<div class='note'>{markup.html(text)}</div>",
     "html": lambda text, **_: sideways(text),
-    "latex": lambda text, **_: mathml(text),
-    "metric": _metric,
     "plotly_chart": lambda figure, *, alt="", **_: chart(figure.to_dict(), alt),
-    "button": lambda *_, **__: "",  # a file has nobody to press it for
 }
 
 
@@ -66,10 +55,6 @@ class Written:
         """What is drawn within it stands in line with the rest."""
         return nullcontext()
 
-    def select_slider(self, label: str, options: Sequence[Any], value: Any = None, **_: Any) -> Any:
-        """A file cannot compute anew: it shows what the slider begins with."""
-        return options[0] if value is None else value
-
     def text(self, start: int = 0, stop: int | None = None) -> str:
         """All of it, or what stands from one part to another, columns beside each other."""
         return "".join(
@@ -80,7 +65,7 @@ class Written:
         )
 
 
-CALLS = (*WRITE, "columns", "container", "select_slider")
+CALLS = (*WRITE, "columns", "container")
 
 
 def _draw(opened: list[Written], name: str, *given: Any, **named: Any) -> Any:
