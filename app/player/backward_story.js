@@ -1,60 +1,38 @@
 // The backward pass in words: its lines of code, and one sentence for each step.
 
 import { capital, decimal, percent, times, traffic } from "../canvas/format.js";
-import { NONE } from "./run.js";
 import { sizeWords } from "./size_words.js";
 
-// of each kernel
-const CODE = [
+const KERNELS = [
   [
-    "kernel 1, for each query tile i:",
-    "  load O[i], dO[i], lse[i]",
-    "  δ = rowsum(dO ∘ O)",
-    "  store δ[i], lse[i] · log₂e",
+    ["kernel 1, for each query tile i:"],
+    ["  load O[i], dO[i], lse[i]", "load"],
+    ["  δ = rowsum(dO ∘ O)", "row_terms"],
+    ["  store δ[i], lse[i] · log₂e", "store"],
   ],
   [
-    "kernel 2, for each key tile j:",
-    "  load K[j], V[j];  dK = 0;  dV = 0",
-    "  for each query tile i that sees j:",
-    "    load Q[i], dO[i], lse[i], δ[i]",
-    "    S = Q Kᵀ · scale;  dP = dO Vᵀ",
-    "    P = exp(S − lse)",
-    "    dV = dV + Pᵀ dO",
-    "    dS = P ∘ (dP − δ)",
-    "    dK = dK + dSᵀ Q",
-    "  store dK[j] · scale, dV[j]",
+    ["kernel 2, for each key tile j:"],
+    ["  load K[j], V[j];  dK = 0;  dV = 0", "load K V"],
+    ["  for each query tile i that sees j:"],
+    ["    load Q[i], dO[i], lse[i], δ[i]", "load"],
+    ["    S = Q Kᵀ · scale;  dP = dO Vᵀ", "scores", "weight_gradient"],
+    ["    P = exp(S − lse)", "weights"],
+    ["    dV = dV + Pᵀ dO", "value_gradient"],
+    ["    dS = P ∘ (dP − δ)", "score_gradient"],
+    ["    dK = dK + dSᵀ Q", "key_gradient"],
+    ["  store dK[j] · scale, dV[j]", "store"],
   ],
   [
-    "kernel 3, for each query tile i:",
-    "  load Q[i], dO[i], lse[i], δ[i];  dQ = 0",
-    "  for each key tile j that i sees:",
-    "    load K[j], V[j]",
-    "    S = Q Kᵀ · scale;  dP = dO Vᵀ",
-    "    P = exp(S − lse);  dS = P ∘ (dP − δ)",
-    "    dQ = dQ + dS K",
-    "  store dQ[i] · scale",
+    ["kernel 3, for each query tile i:"],
+    ["  load Q[i], dO[i], lse[i], δ[i];  dQ = 0", "load Q dO lse delta"],
+    ["  for each key tile j that i sees:"],
+    ["    load K[j], V[j]", "load"],
+    ["    S = Q Kᵀ · scale;  dP = dO Vᵀ", "scores", "weight_gradient"],
+    ["    P = exp(S − lse);  dS = P ∘ (dP − δ)", "weights", "score_gradient"],
+    ["    dQ = dQ + dS K", "query_gradient"],
+    ["  store dQ[i] · scale", "store"],
   ],
 ];
-// the line of each operation, but for loads within a loop, which are in line 3
-const LINES = [
-  { load: 1, row_terms: 2, store: 3 },
-  {
-    ...{ load: 1, scores: 4, weight_gradient: 4, weights: 5, value_gradient: 6 },
-    ...{ score_gradient: 7, key_gradient: 8, store: 9 },
-  },
-  {
-    ...{ load: 1, scores: 4, weight_gradient: 4, weights: 5, score_gradient: 5 },
-    ...{ query_gradient: 6, store: 7 },
-  },
-];
-
-/** The lines of the kernel at work, of the first before it starts and of the last after it ends. */
-function code(run, step) {
-  if (!run.has(step)) return [CODE[step < 0 ? 0 : 2], -1];
-  const [phase, operation] = [run.phase[step], run.operation(step)],
-    within = operation === "load" && run.query[step] !== NONE && run.key[step] !== NONE;
-  return [CODE[phase], within ? 3 : (LINES[phase][operation] ?? -1)];
-}
 
 const opening = (model) =>
   `${sizeWords(model)}. Its backward pass takes dO and returns dQ, dK and dV. ` +
@@ -141,4 +119,4 @@ function step(told) {
   return words && `Kernel ${told.run.phase[told.step] + 1} of 3: ${words}`;
 }
 
-export const BACKWARD_STORY = { code, opening, closing, step };
+export const BACKWARD_STORY = { code: () => KERNELS, oneByOne: true, opening, closing, step };

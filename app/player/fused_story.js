@@ -6,20 +6,17 @@ import { NONE } from "./run.js";
 import { closingWords, sizeWords } from "./size_words.js";
 
 const BY_KEYS = [
-  "for each key tile j:",
-  "  load K[j], V[j]",
-  "  for each query tile i that sees j:",
-  "    load Q[i]",
-  "    load O[i], m[i], l[i]",
-  "    S = Q Kᵀ · scale",
-  "    m′ = max(m, rowmax S)",
-  "    α = exp(m − m′);  P = exp(S − m′)",
-  "    l′ = α l + ΣP;  O = (α l O + P V)/l′",
-  "    store O[i], m[i], l[i]",
+  ["for each key tile j:"],
+  ["  load K[j], V[j]", "load K V"],
+  ["  for each query tile i that sees j:"],
+  ["    load Q[i]", "load Q"],
+  ["    load O[i], m[i], l[i]", "load"],
+  ["    S = Q Kᵀ · scale", "scores"],
+  ["    m′ = max(m, rowmax S)", "maximum"],
+  ["    α = exp(m − m′);  P = exp(S − m′)", "rescale"],
+  ["    l′ = α l + ΣP;  O = (α l O + P V)/l′", "accumulate"],
+  ["    store O[i], m[i], l[i]", "store"],
 ];
-const BY_KEYS_LOADS = { K: 1, V: 1, Q: 3, O: 4, statistics: 4 };
-const BY_QUERIES_LOADS = { Q: 1, K: 3, V: 4 };
-const ARITHMETIC = { scores: 5, maximum: 6, rescale: 7, accumulate: 8 };
 
 /** What S is, with a cap and with slopes. */
 function scores({ cap, slopes }) {
@@ -32,43 +29,38 @@ function byQueries({ reverse, specialised, overlapped, terms = {} }) {
   const begins = terms.sink === undefined ? "m = −∞;  l = 0" : "m = the sink;  l = 1";
   const ahead = specialised ? "   by TMA, ahead" : "";
   return [
-    "for each query tile i:",
-    `  load Q[i];  ${begins};  O = 0`,
-    reverse ? "  for key tiles j, from the last:" : "  for each key tile j that i sees:",
-    `    load K[j]${ahead}`,
-    terms.latent ? "    V[j] = the first numbers of K[j]" : `    load V[j]${ahead}`,
-    `    ${scores(terms)}${overlapped ? "   beside P V" : ""}`,
-    "    m′ = max(m, rowmax S)",
-    "    α = exp(m − m′);  P = exp(S − m′)",
-    "    l = α l + rowsum P;  O = α O + P V",
-    "  store O = O / l",
-    "  store lse = m + log l",
+    ["for each query tile i:"],
+    [`  load Q[i];  ${begins};  O = 0`, "load Q"],
+    [reverse ? "  for key tiles j, from the last:" : "  for each key tile j that i sees:"],
+    [`    load K[j]${ahead}`, "load K"],
+    [terms.latent ? "    V[j] = the first numbers of K[j]" : `    load V[j]${ahead}`, "load V"],
+    [`    ${scores(terms)}${overlapped ? "   beside P V" : ""}`, "scores"],
+    ["    m′ = max(m, rowmax S)", "maximum"],
+    ["    α = exp(m − m′);  P = exp(S − m′)", "rescale"],
+    ["    l = α l + rowsum P;  O = α O + P V", "accumulate"],
+    ["  store O = O / l", "store O"],
+    ["  store lse = m + log l", "store"],
   ];
 }
 
 /** Of split keys: what a part's program does, and what the second kernel makes of all parts. */
 const byParts = (run) => [
-  "for each query tile i, each part p:",
-  "  load Q[i];  m = −∞;  l = 0;  O = 0",
-  "  for each key tile j of part p:",
-  ...byQueries({ terms: run.terms }).slice(3, 9),
-  "  store part p: O / l, lse = m + log l",
-  "kernel 2, for each row of Q:",
-  "  load O, lse of all parts;  m = max lse",
-  "  O = Σ e^(lse − m) O / Σ e^(lse − m)",
-  "  store O, lse",
+  [
+    ["for each query tile i, each part p:"],
+    ["  load Q[i];  m = −∞;  l = 0;  O = 0", "load Q"],
+    ["  for each key tile j of part p:"],
+    ...byQueries({ terms: run.terms }).slice(3, 9),
+    ["  store part p: O / l, lse = m + log l", "store"],
+  ],
+  [
+    ["kernel 2, for each row of Q:"],
+    ["  load O, lse of all parts;  m = max lse", "load"],
+    ["  O = Σ e^(lse − m) O / Σ e^(lse − m)", "combine"],
+    ["  store O, lse", "store"],
+  ],
 ];
 
-function code(run, step) {
-  const parts = run.parts?.length,
-    lines = parts ? byParts(run) : run.keysOutside ? BY_KEYS : byQueries(run);
-  if (!run.has(step)) return [lines, -1];
-  const [operation, tensor] = [run.operation(step), run.tensor(step)];
-  if (parts && run.phase[step]) return [lines, { load: 11, store: 13 }[operation] ?? 12];
-  const loads = run.keysOutside ? BY_KEYS_LOADS : BY_QUERIES_LOADS,
-    at = { load: loads[tensor], store: tensor === "lse" ? 10 : 9, ...ARITHMETIC }[operation];
-  return [lines, at ?? -1];
-}
+const code = (run) => (run.parts?.length ? byParts(run) : [run.keysOutside ? BY_KEYS : byQueries(run)]);
 
 function opening(model, run) {
   const { queryBlocks, keyBlocks } = model;

@@ -7,11 +7,26 @@ import { tilesAdded } from "./row_state.js";
 import { NONE } from "./run.js";
 import { UNFUSED_STORY } from "./unfused_story.js";
 
-// Of each kind of run: its lines of code with the one that a step is, how it opens and closes, and a step.
+// Of each kind of run: its kernels, each of lines with the steps that they are, how it opens and closes, and a step.
 const STORIES = { whole: UNFUSED_STORY, gradients: BACKWARD_STORY, online: FUSED_STORY };
 
 /** The lines to show, and which of them the step is (-1: none): the whole algorithm, or the kernel at work. */
-export const codeShown = (run, step) => STORIES[run.rows].code(run, step);
+export function codeShown(run, step) {
+  const { code, oneByOne } = STORIES[run.rows],
+    kernels = code(run),
+    at = step < 0 ? 0 : step < run.steps ? run.phase[step] : kernels.length - 1,
+    now = kernels[Math.min(at, kernels.length - 1)],
+    lit = run.has(step) ? now.findIndex(([, ...told]) => told.some((one) => isStep(one, run, step))) : -1;
+  if (oneByOne) return [now.map(([line]) => line), lit];
+  const before = kernels.slice(0, kernels.indexOf(now)).flat().length;
+  return [kernels.flat().map(([line]) => line), lit < 0 ? lit : before + lit];
+}
+
+/** Whether a step is what a line says of itself: an operation, or one on some tensors, as in "load K V". */
+function isStep(told, run, step) {
+  const [operation, ...tensors] = told.split(" ");
+  return run.operation(step) === operation && (!tensors.length || tensors.includes(run.tensor(step)));
+}
 
 /** One sentence (sometimes two) about a step; `index` is a sampled row of the query tile at work. */
 export function sentence(model, run, step, index) {
