@@ -93,9 +93,8 @@ def set_aside(algorithm: Algorithm, schedule: Schedule, phase: Phase, gpu: Gpu) 
             if tiles > 1
             else (1, streamed if schedule.problem.latent else streamed // 2)
         )
-        held += (
-            schedule.tiling.block_q * schedule.tiling.block_kv * schedule.problem.itemsize
-        )  # warps exchange P
+        if is_online(phase):  # warps exchange P
+            held += schedule.tiling.block_q * schedule.tiling.block_kv * schedule.problem.itemsize
     rows = 1 if waits_for_rows(schedule, phase) else tiles
     fetched = schedule.amounts[Tensor.P].of(schedule.tiling.block_q, schedule.tiling.block_kv)
     return held + tiles * streamed + rows * fetched * (Tensor.P in phase.loaded)
@@ -114,7 +113,8 @@ def is_gradient(phase: Phase) -> bool:
 def in_few_rows(schedule: Schedule, phase: Phase, gpu: Gpu) -> bool:
     """Whether they are of fewer rows than Hopper's asynchronous products take: each warp issues its own."""
     plain = schedule.problem.dtype != "float32" and gpu.architecture == "Hopper"
-    return plain and is_online(phase) and schedule.tiling.block_q < WARP_GROUP_ROWS
+    of_rows = is_online(phase) or Tensor.P in phase.loaded
+    return plain and of_rows and schedule.tiling.block_q < WARP_GROUP_ROWS
 
 
 def tiles_in_flight(algorithm: Algorithm, schedule: Schedule, phase: Phase, gpu: Gpu) -> int:

@@ -5,16 +5,17 @@ number by number, which takes more of them; see `engine.model.unfused_rows`.
 """
 
 from engine.model.launch import Launch
-from engine.model.occupancy import WARP, columns, threads_of
-from engine.model.rates import COPY_INSTRUCTIONS, VISIT_INSTRUCTIONS, Rates
+from engine.model.occupancy import COPIED_AT_ONCE, WARP, columns, threads_of
+from engine.model.rates import Rates
 from engine.model.unfused_rows import number_by_number, padded_row, rows_spill
 from engine.model.visit import copied_at_once, loads
 from engine.schedule.nest import TILE, Phase
 from engine.schedule.step import Tensor
 
-# by number of S in its kernel and in the softmax, more by number that moves by itself, by 16 bytes of Q and K
-# of a tile, and beside these of a block
-TILE_NUMBER, ROW_NUMBER, APART_NUMBER, TILE_COPY, BLOCK_REST = 8, 10.5, 9, 17, 170
+# by number of S in its kernel and in the softmax, more by number that moves by itself and by edge of a mask;
+# by 16 bytes of Q and K, or P and V; beside these of a block of S, of the softmax, and of a visit of O
+TILE_NUMBER, ROW_NUMBER, APART_NUMBER, EDGE_NUMBER, COPY = 9, 10.5, 9, 2.6, 12.7
+TILE_REST, ROW_REST, VISIT_REST = 225, 170, 45
 APART_CLOCKS = 2  # of an SM's loads and stores for 32 numbers of P that move by themselves
 
 
@@ -30,13 +31,15 @@ def row_seconds(launch: Launch, phase: Phase, rates: Rates) -> float:
 def issued_seconds(launch: Launch, phase: Phase) -> float:
     """Seconds of an SM in which a block of the kernel of S, or of the softmax, issues its instructions."""
     schedule, tiling = launch.schedule, launch.tiling
-    apart = APART_NUMBER * number_by_number(schedule, phase)
+    apart, mask = APART_NUMBER * number_by_number(schedule, phase), schedule.problem.mask
     if phase.launched == TILE:
-        instructions = (TILE_NUMBER + apart) * tiling.block_q * tiling.block_kv
-        instructions += TILE_COPY * copied_at_once(launch, loads(phase))
+        edges = EDGE_NUMBER * (mask.hides + (mask.window is not None))
+        instructions = (TILE_NUMBER + edges + apart) * tiling.block_q * tiling.block_kv
+        instructions += COPY * copied_at_once(launch, loads(phase))
+        instructions += TILE_REST * threads_of(schedule, phase)
     else:
         instructions = (ROW_NUMBER + apart) * phase.rows * padded_row(schedule)
-    instructions += BLOCK_REST * threads_of(schedule, phase)
+        instructions += ROW_REST * threads_of(schedule, phase)
     return instructions / launch.gpu.issued_per_second
 
 
@@ -52,6 +55,6 @@ def fetching_seconds(launch: Launch, phase: Phase) -> float:
         instructions, clocks = APART_NUMBER * numbers, APART_CLOCKS * numbers / WARP
     else:
         copied += amounts[Tensor.P].of(launch.tiling.block_q, launch.tiling.block_kv)
-    instructions += COPY_INSTRUCTIONS * copied / 16
-    instructions += VISIT_INSTRUCTIONS * threads_of(launch.schedule, phase)
+    instructions += COPY * copied / COPIED_AT_ONCE
+    instructions += VISIT_REST * threads_of(launch.schedule, phase)
     return instructions / launch.gpu.issued_per_second + clocks / launch.gpu.running_clock

@@ -18,8 +18,8 @@ FEWEST_WARPS, MOST_WARPS = 4, 32
 WARP_NUMBERS = 2048  # that the registers of one of so many warps hold, 64 of a thread
 NARROW_COLUMNS = 64  # of a head; more take registers of their own
 REGISTER_BYTES, ADDRESS = 4, 2  # of an address: two registers
-# registers of a thread, in compiled code: of the softmax beside its numbers, and for each halving in which
-# the numbers of a row, or of several, come together; of a tile of S of at most NARROW_COLUMNS
+# registers of a thread, in compiled code: of the softmax beside its numbers, and for each halving after the
+# first in which the numbers of a row, or of several, come together; of a tile of S of at most NARROW_COLUMNS
 ROW_REGISTERS, HALVING, NARROW_REGISTERS = 16, 8, 32
 
 
@@ -71,7 +71,11 @@ def softmax_registers(schedule: Schedule, phase: Phase, threads: int) -> float:
     apart = number_by_number(schedule, phase)
     each = ADDRESS + schedule.problem.itemsize / REGISTER_BYTES if apart else 1
     halves = softmax_warps(schedule) / FEWEST_WARPS * (1 if apart else phase.rows)
-    return ROW_REGISTERS + each * phase.rows * padded_row(schedule) / threads + HALVING * log2(halves)
+    return (
+        ROW_REGISTERS
+        + each * phase.rows * padded_row(schedule) / threads
+        + HALVING * max(0.0, log2(halves) - 1)
+    )
 
 
 def rows_registers(schedule: Schedule, phase: Phase, threads: int, columns: int, working: int) -> float:

@@ -71,7 +71,7 @@ def test_boxes_that_hang_over_the_end_are_asked_for_whole():
 
 
 @pytest.mark.parametrize(
-    ("algorithm", "most"), [("flash1", 0), ("flash3", 0), ("standard", 4.1e-4), ("flash2", 5.4e-3)]
+    ("algorithm", "most"), [("flash1", 0), ("flash3", 0), ("standard", 4.4e-4), ("flash2", 5.4e-3)]
 )
 def test_tiles_ask_for_what_the_counter_of_requests_saw(algorithm, most):
     """To the byte, before L1; of flash2 d 64 in a window of 512 keys is the worst, without it 0.16%.
@@ -135,7 +135,7 @@ def test_sms_write_what_is_counted_to_the_byte_and_dram_gets_it_once():
             more = SECTOR * problem.batch * problem.heads * problem.seq_q // softmax_rows(problem.seq_kv)
         ragged = problem.seq_q % experiment.tiling.block_q > 0
         crossed = SECTOR * tiles * (experiment.tiling.block_q // WARP_ROWS) * ragged
-        met = 10 * SECTOR * (experiment.algorithm == "standard")
+        met = 14 * SECTOR * (experiment.algorithm == "standard")
         assert -met <= one.written - written - more <= crossed, one.what
 
 

@@ -112,10 +112,10 @@ def test_flop_per_dram_byte_are_of_what_crosses_hbm_once_where_all_fits_the_cach
 
 
 def test_the_recorded_ratios_are_those_of_the_rows():
-    """49.248 and 17.536 us under the profiler; 14.78 is the ratio of what dram__bytes counted."""
+    """50.784 and 17.536 us under the profiler; 14.75 is the ratio of what dram__bytes counted."""
     recording = recordings()[0]
     gain = gain_at(recorded_gains(recording, Experiment.of()), 1024)
-    assert gain.seconds == pytest.approx(49.248 / 17.536, rel=1e-6)
+    assert gain.seconds == pytest.approx(50.784 / 17.536, rel=1e-6)
     moved = {
         row.provider: row.total("dram_read") + row.total("dram_written")
         for row in recording.counters
@@ -123,7 +123,7 @@ def test_the_recorded_ratios_are_those_of_the_rows():
         and row.provider in ("standard", "flash2")
     }
     assert gain.bytes == pytest.approx(moved["standard"] / moved["flash2"], rel=1e-9)
-    assert gain.bytes == pytest.approx(14.776, rel=1e-3)
+    assert gain.bytes == pytest.approx(14.747, rel=1e-3)
 
 
 def test_a_fused_kernel_computes_the_products_of_the_tiles_that_a_mask_leaves():

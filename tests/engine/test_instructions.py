@@ -168,7 +168,7 @@ def test_every_kernel_takes_about_as_long_as_on_an_h200():
 def test_a_softmax_issues_as_many_instructions_as_were_counted(values, read):
     """One cost of a block whatever its rows, of which the compiler makes between 118 and 1,146."""
     run, phases = unfused(values)
-    assert issued_seconds(run, phases["softmax"]) * CLOCK == pytest.approx(read, rel=0.22)
+    assert issued_seconds(run, phases["softmax"]) * CLOCK == pytest.approx(read, rel=0.24)
 
 
 @for_each("programs of S")

@@ -137,7 +137,7 @@ ANY = st.builds(
 )
 
 
-SHORT = 25e-6  # seconds of a call; in shorter ones it tells that blocks start cold, which is not modelled
+SHORT = 30e-6  # seconds of a call; in shorter ones it tells that blocks start cold, which is not modelled
 
 
 @cache

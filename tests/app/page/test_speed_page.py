@@ -25,7 +25,7 @@ def test_nothing_runs_before_the_button(own_worker):
 
 
 def test_the_hero_is_recorded_where_the_scenario_was_and_modelled_elsewhere(own_worker):
-    """14.78 and 2.819 are ratios of recorded counters, 16.87 is a closed form: engine/test_comparison."""
+    """14.75 and 2.896 are ratios of recorded counters, 16.87 is a closed form: engine/test_comparison."""
     page = opened("speed")
     unfused, fused = (
         simulate(Experiment.of(algorithm=each, hardware="h200")).modelled.seconds
@@ -34,8 +34,8 @@ def test_the_hero_is_recorded_where_the_scenario_was_and_modelled_elsewhere(own_
     less = f"{digits(unfused / fused)} times less"
     shown = {metric.label: (metric.value, metric.delta) for metric in page.metric}
     assert shown == {
-        "Bytes across HBM, recorded": ("14.8× fewer", "16.9 times fewer, modelled"),
-        "Time, recorded": ("2.81× less", f"{less}, modelled"),
+        "Bytes across HBM, recorded": ("14.7× fewer", "16.9 times fewer, modelled"),
+        "Time, recorded": ("2.9× less", f"{less}, modelled"),
     }
     assert f"moves 16.9 times fewer bytes across HBM. It takes {less} time" in page.header[0].value
     elsewhere = opened("speed", heads=5)
