@@ -62,14 +62,6 @@ class Checked(NamedTuple):
         return verdict(self.claim.claimed, self.found, self.claim.tolerance)
 
 
-def check(number: int, claim: Claim) -> Checked:
-    """Compute what a claim says from the recordings of its GPUs."""
-    own = [next(each for each in recordings() if is_of(each, key)) for key in claim.gpus]
-    values = [each for each in claim.values(*own) if each is not None]
-    origin = claim.origin or ", and ".join(each.origin for each in own)
-    return Checked(number, claim, (min(values), max(values)), origin)
-
-
 def verdict(claimed: tuple[float, float], found: tuple[float, float], tolerance: float) -> str:
     """What follows from what is said, and from the least and the most of ours."""
     low, high = claimed[0] * (1 - tolerance), claimed[1] * (1 + tolerance)
@@ -365,4 +357,11 @@ CLAIMS = (
 
 @lru_cache(maxsize=1)
 def checked() -> tuple[Checked, ...]:
-    return tuple(check(number, claim) for number, claim in enumerate(CLAIMS, 1))
+    """What every claim says, computed from the recordings of its GPUs."""
+    found = []
+    for number, claim in enumerate(CLAIMS, 1):
+        own = [next(each for each in recordings() if is_of(each, key)) for key in claim.gpus]
+        values = [each for each in claim.values(*own) if each is not None]
+        origin = claim.origin or ", and ".join(each.origin for each in own)
+        found.append(Checked(number, claim, (min(values), max(values)), origin))
+    return tuple(found)

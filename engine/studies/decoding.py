@@ -135,17 +135,13 @@ def parts_of(decoding: Experiment) -> Parts:
     none = keys[:, 0] == keys[:, 1]
     out, lse = found.parts[0][:, 0], found.parts[1][:, 0].astype(np.float64)
     steps = online_steps(lse)
+    weights = steps.weights / np.where(steps.l > 0, steps.l, 1)[:, None]
+    merged = np.c_[steps.m, steps.l, log_sum_exp(steps.m, steps.l), weights @ out]
+    merged = np.r_[[[-np.inf, 0, -np.inf, *np.zeros(out.shape[1])]], merged]
     exact = exact_tiles(run, q, k, v)
     m, sums = np.where(none, -np.inf, found.m[0, last, 0]), np.where(none, 0, found.l[0, last, 0])
     results = found.out[0], exact.out[0], float(exact.lse[0])
-    return Parts(run, keys, m, sums, lse, out, steps, _merged(steps, out), *results)
-
-
-def _merged(steps: OnlineSteps, out: np.ndarray) -> np.ndarray:
-    weights = steps.weights / np.where(steps.l > 0, steps.l, 1)[:, None]
-    columns = (steps.m, steps.l, log_sum_exp(steps.m, steps.l))
-    none = np.array([-np.inf, 0, -np.inf, *np.zeros(out.shape[1])])
-    return np.concatenate([none[None], np.concatenate([np.stack(columns, 1), weights @ out], 1)])
+    return Parts(run, keys, m, sums, lse, out, steps, merged, *results)
 
 
 def _keys(experiment: Experiment) -> np.ndarray:

@@ -85,11 +85,6 @@ def _alike(row: Experiment, experiment: Experiment, fused: Experiment) -> bool:
     return (row.tiling.block_q, row.tiling.block_kv) == (like.tiling.block_q, like.tiling.block_kv)
 
 
-def busy(simulation: Simulation, unit: str) -> float:
-    """Seconds in which a unit of the GPU works, all kernels together."""
-    return sum(kernel[unit] for kernel in simulation.modelled.busy.values())
-
-
 def reasons(experiment: Experiment) -> tuple[tuple[str, float, float], ...]:
     """(what takes them, modelled seconds from and to): standard attention's, then an experiment's.
 
@@ -98,7 +93,8 @@ def reasons(experiment: Experiment) -> tuple[tuple[str, float, float], ...]:
     """
     standard, own = simulate(experiment.changed(algorithm="standard")), simulate(experiment)
     total = own.modelled.seconds
-    moved, multiplied, exponentials = (busy(own, unit) for unit in (HBM, TENSOR, EXP))
+    busy = own.modelled.busy.values()  # seconds of each unit, by kernel
+    moved, multiplied, exponentials = (sum(each[unit] for each in busy) for unit in (HBM, TENSOR, EXP))
     products = max(moved, multiplied)
     both = max(multiplied, exponentials) if own.launch.pipeline.overlapped else multiplied + exponentials
     softmax = min(total, max(products, both))

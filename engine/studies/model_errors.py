@@ -102,7 +102,8 @@ def held_calls(recording: Recording) -> tuple[Held, ...]:
         return ()
     drawn = [each for each in recordings(JUDGES) if each.device.gpu == recording.device.gpu]
     judged = (one for each in drawn for one in _drawn(recorded_counters(each)))
-    return (*_recorded(recording), *judged, *_layers(layers_on(gpu_named(recording.device.gpu).key)))
+    own = layers_on(gpu_named(recording.device.gpu).key)
+    return (*_recorded(recording), *judged, *(_layers(own) if own else ()))
 
 
 def _recorded(recording: Recording) -> Iterator[Held]:
@@ -128,8 +129,8 @@ def _drawn(calls: Iterable[RecordedCounters]) -> Iterator[Held]:
             yield Held(one.experiment, DRAWN_REQUESTS, one.modelled_requested, one.requested)
 
 
-def _layers(recording: Recording | None) -> Iterator[Held]:
-    for one in recorded_layers(recording) if recording else ():
+def _layers(recording: Recording) -> Iterator[Held]:
+    for one in recorded_layers(recording):
         experiment, row = one.modelled.experiment, one.row
         yield Held(experiment, LAYERS[0], one.modelled.seconds, row.times.p50)
         yield Held(experiment, LAYERS[1], 1 + one.modelled_share - row.attention_share, 1.0)

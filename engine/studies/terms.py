@@ -34,16 +34,13 @@ def score_terms(experiment: Experiment) -> ScoreTerms:
     rows = np.unique(np.linspace(0, problem.seq_q - 1, MOST_ROWS).round().astype(np.int64))
     q, k, _ = make_inputs(problem)
     scores = masked_scores(alone, q[0], k[0], rows).astype(np.float64)
-    sums = {sink: weights_with(scores, sink).sum(1) for sink in SINKS}
+    sums = {}
+    for sink in SINKS:  # a softmax with one more logit, whose weight is left out
+        m = np.maximum(scores.max(1, keepdims=True), sink)
+        weights = np.exp(scores - m)
+        sums[sink] = (weights / (weights.sum(1, keepdims=True) + np.exp(sink - m))).sum(1)
     most = float(np.abs(scores).max(initial=1, where=np.isfinite(scores)))
     return ScoreTerms(rows, sums, most, problem.seq_kv)
-
-
-def weights_with(scores: np.ndarray, sink: float) -> np.ndarray:
-    """[rows, keys] softmax of scores with one more logit, the sink's, which is left out of what is given."""
-    m = np.maximum(scores.max(1, keepdims=True), sink)
-    weights = np.exp(scores - m)
-    return weights / (weights.sum(1, keepdims=True) + np.exp(sink - m))
 
 
 def capped(scores: np.ndarray, cap: float) -> np.ndarray:

@@ -96,7 +96,9 @@ def chrome_trace(timeline: Timeline) -> str:
             " take a smaller problem"
         )
     events = [*_names(timeline), *_slices(timeline), *_counters(timeline)]
-    about = {**_about(timeline), "seconds": timeline.seconds, "busy share": timeline.busy_share}
+    said = ("origin", "order", "kernels", "sms", "resident", "seconds")
+    about = {"experiment": timeline.experiment.flat()} | {name: getattr(timeline, name) for name in said}
+    about["busy share"] = timeline.busy_share
     return json.dumps({"traceEvents": events, "displayTimeUnit": "ns", "otherData": about})
 
 
@@ -174,14 +176,6 @@ def _counters(timeline: Timeline) -> list[dict[str, Any]]:
         for name, unit, at, values in tracks
         for time, value in zip((at * MICRO).tolist(), values.tolist(), strict=True)
     ]
-
-
-def _about(timeline: Timeline) -> dict[str, Any]:
-    return {
-        "experiment": timeline.experiment.flat(),
-        **{"origin": timeline.origin, "order": timeline.order, "kernels": list(timeline.kernels)},
-        **{"sms": timeline.sms, "resident": list(timeline.resident)},
-    }
 
 
 def cluster_trace(run: Lanes) -> str:

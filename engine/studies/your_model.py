@@ -37,11 +37,6 @@ Shares = dict[int, float]  # attention's part of a phase's time, by tokens
 
 def shares(model: Model, phase: Phase, lengths: tuple[int, ...] = LENGTHS) -> Shares:
     """Attention's share at every length that a phase can have, or at some, whatever its own."""
-    return _shares(model, replace(phase, tokens=LENGTHS[0]), lengths)
-
-
-@lru_cache(maxsize=512)
-def _shares(model: Model, phase: Phase, lengths: tuple[int, ...]) -> Shares:
     return {tokens: replace(phase, tokens=tokens).of(model).attention_share for tokens in lengths}
 
 

@@ -90,9 +90,11 @@ def zoom(experiment: Experiment) -> Zoom:
     key = j * width + int(scores[row - i * rows].argmax())
     pieces = warp_pieces(rows, width, threads_of(run.schedule, run.schedule.phases[0]) // WARP)
     within = row - i * rows, key - j * width
+    by_keys = int(np.searchsorted(pieces[:, 3], within[1], "right"))
+    warp = within[0] // WARP_ROWS % len(pieces) if pieces[-1, 0] > 0 else by_keys  # rows come again
     before = (float(m[at - 1]), float(total[at - 1])) if at else (-np.inf, 0.0)
     return Zoom(
-        *(experiment, run, (i, j), len(pieces), pieces, _holds(pieces, *within), scores, row, key),
+        *(experiment, run, (i, j), len(pieces), pieces, warp, scores, row, key),
         *(q[row], k[key], float(scores[within])),
         *((before[0], float(m[at])), (before[1], float(total[at])), float(alpha[at])),
     )
@@ -111,12 +113,6 @@ def warp_pieces(rows: int, keys: int, warps: int) -> np.ndarray:
         first, keys_first, tall = 0 * number, number * wide, rows
     stop = np.minimum(first + tall, rows), np.minimum(keys_first + wide, keys)
     return np.stack([first, stop[0], keys_first, stop[1]], axis=1)
-
-
-def _holds(pieces: np.ndarray, row: int, key: int) -> int:
-    """The warp that has a score, whose rows come again further down."""
-    by_rows = pieces[-1, 0] > 0
-    return row // WARP_ROWS % len(pieces) if by_rows else int(np.searchsorted(pieces[:, 3], key, "right"))
 
 
 def _told(experiment: Experiment) -> Experiment:
