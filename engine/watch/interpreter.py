@@ -6,7 +6,7 @@ other versions have fewer.
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from functools import partial
+from functools import partial, partialmethod
 from typing import Any
 from unittest.mock import patch
 
@@ -36,14 +36,10 @@ def reporting(watch: Watch, backwards: bool = False, tape: Any = None) -> Iterat
             (interpreter.GridExecutor, "__call__", hooks.launch),
             (interpreter.ReduceOps, "apply", partial(hooks.combined, "reduce")),
             (interpreter.ScanOps, "apply", partial(hooks.combined, "scan")),
-        ):
-            stack.enter_context(patch.object(owner, name, _method(hook, getattr(owner, name))))
+        ):  # which is given the usual method before self
+            method = partialmethod(partial(hook, getattr(owner, name)))
+            stack.enter_context(patch.object(owner, name, method))
         yield
-
-
-def _method(hook: Callable, usual: Callable) -> Callable:
-    """A method that calls a hook with the usual one before self."""
-    return lambda self, *args, **kwargs: hook(usual, self, *args, **kwargs)
 
 
 class _Hooks:

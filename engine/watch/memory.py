@@ -115,7 +115,9 @@ def _laid_out(own: np.ndarray, strides: tuple[int, ...], values: np.ndarray):
     if own.size != values.size:
         return None
     for order in ((0, 1, 2, 3), (0, 2, 1, 3), (0, 1, 3, 2)):
-        if not _alike(own.ravel(), values.transpose(order).ravel()):
+        one, other = own.ravel(), values.transpose(order).ravel()
+        norms = np.sqrt((one @ one) * (other @ other))
+        if not (np.isfinite(norms) and norms > 0 and one @ other > ALIKE * norms):
             continue
         shape = tuple(values.shape[axis] for axis in order)
         if own.shape != shape:  # heads folded into the batch, and the like: as it lies if it has no gaps
@@ -125,12 +127,6 @@ def _laid_out(own: np.ndarray, strides: tuple[int, ...], values: np.ndarray):
         placed = dict(zip(order, strides, strict=True))
         return values.shape, tuple(placed[axis] for axis in range(4))
     return None
-
-
-def _alike(one: np.ndarray, other: np.ndarray) -> bool:
-    """Whether one is the other, but for rounding and a factor."""
-    norms = np.sqrt((one @ one) * (other @ other))
-    return bool(np.isfinite(norms) and norms > 0 and one @ other > ALIKE * norms)
 
 
 @contextmanager

@@ -113,16 +113,7 @@ def main() -> None:
     asked, answer = json.load(sys.stdin), os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     end_with(asked["parent"])
-    _import()
-    limit(asked["memory"])
-    answer.write(told("report", lambda: _report(asked)))
-    answer.flush()
-    os._exit(0)
-
-
-def _import() -> None:
-    """Import all that is large, and answer what a file asks of a GPU."""
-    import torch
+    import torch  # all that is large
     import triton.runtime.interpreter  # noqa: F401
 
     from engine.watch.stand_in import answer_for_gpu
@@ -131,6 +122,10 @@ def _import() -> None:
         watched_by(function)
     torch.set_num_threads(1)
     answer_for_gpu()
+    limit(asked["memory"])
+    answer.write(told("report", lambda: _report(asked)))
+    answer.flush()
+    os._exit(0)
 
 
 def _report(asked: dict[str, Any]) -> dict[str, Any]:
