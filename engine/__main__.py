@@ -48,8 +48,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         return getattr(import_module(module), name)(arguments[1:]) or 0
     except Refusal as refusal:
-        print(f"python -m engine {command}: {' '.join(str(refusal).split())}", file=sys.stderr)
-        return 2
+        Parser(f"engine {command}", None).error(str(refusal))
 
 
 def _trace(arguments: list[str]) -> int:

@@ -155,7 +155,8 @@ def test_a_gpu_that_fails_in_the_middle_is_a_sentence(chip, monkeypatch, capsys,
         raise error
 
     monkeypatch.setattr(chip, name, fail)
-    assert main(["calibrate", "--out", str(tmp_path / "one.json")]) == 2
+    with pytest.raises(SystemExit, match="2"):
+        main(["calibrate", "--out", str(tmp_path / "one.json")])
     found = capsys.readouterr().err
     assert said in found
     assert found.count("\n") == 1
