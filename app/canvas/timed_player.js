@@ -1,14 +1,14 @@
 // What pictures with a playhead over a run share: a stage of panels, the bar that they are played with, and one clock for two.
 
 import { Film } from "./film.js";
-import { clamp } from "./format.js";
+import { clamp, grouped, microseconds, unitOf } from "./format.js";
 import { Stage } from "./stage.js";
 import { frameOf, Transport } from "./transport.js";
 import { equalBytes } from "./unpack.js";
 import { View } from "./view.js";
 
 const CALM_PAUSE = 300; // ms between the pictures of a calm run
-const WALK = 24; // seconds from the start to the end, at the usual speed
+const WALK = 24; // seconds from the start to the end, at the usual speed, where the bar says no other
 const STANDS = 800; // ms that words stand for at least while it plays
 const PAIR = ".st-key-beside"; // of the page, in which pictures have one clock, see app/page/parts/beside.py
 const played = new Set(); // all that have a playhead
@@ -183,7 +183,17 @@ export class TimedPlayer extends View {
 
   /** How much of the run passes in so many seconds of the clock. */
   passing(seconds) {
-    return ((seconds * this.speed) / WALK) * this.last;
+    const { walk = () => WALK } = this.constructor.bar;
+    return ((seconds * this.speed) / walk(this.model)) * this.last;
+  }
+
+  /** Where a run of microseconds stands, and how many times slower than it was it passes, about. */
+  get microsecondsWords() {
+    const { longest } = this.model,
+      [unit, name] = unitOf(longest),
+      step = unit > 1 ? 0.01 : longest < 1000 ? 0.1 : 1,
+      slower = Number((1e6 / this.passing(1)).toPrecision(2));
+    return `${microseconds(this.at / unit, step)} ${name}, ${grouped(slower)}× slower`;
   }
 
   advance(seconds) {

@@ -32,7 +32,8 @@ function optionOf({ name, words, title = "", label, choices, pressed }) {
 /**
  * The HTML within a picture's root. Its `bar` has:
  * `label`: what the picture shows; `state`: what a player remembers beside its place, by name;
- * `speeds`, each `named`, and where Shift with an arrow leads, `far`, if they are not the usual ones;
+ * `speeds`, each `named`, seconds from a model's start to its end, `walk(model)`, and where Shift with an arrow leads,
+ *   `far`, if they are not the usual ones;
  * `options`: buttons that `act(player, controls)` and lists to choose the player's property of that `name` from, with
  *   their `key`, the `words` on them or a `label`, and what is `told` of both;
  * `keys`: those without a button, with their `name`, what is `told` of them, and `act(player, far)`, actions by key;

@@ -1,19 +1,16 @@
 // Bytes across HBM in slow motion: the same work by several algorithms, which set out together.
 
-import { duration, grouped, microseconds, percent, times, traffic, unitOf } from "../canvas/format.js";
+import { duration, percent, times, traffic } from "../canvas/format.js";
 import { showing } from "../canvas/showing.js";
 import { TimedPlayer } from "../canvas/timed_player.js";
 import { Sampled } from "./flow.js";
 import { aboveOf, FlowPanel, FOOT } from "./lane.js";
 
-const WHOLE_RUN = 9; // seconds that the first pace takes for the run, about
 const FIRST_LOOK = 0.6; // of the run: where the fast ones are done
-const SLOWER = [500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000]; // times
 const BAR = {
   label: "What crosses HBM, while it happens",
-  state: { speed: 10_000, open: false, outline: false },
-  speeds: SLOWER.toReversed(),
-  named: (slower) => `1/${grouped(slower)}`,
+  state: { speed: 1, open: false, outline: false },
+  walk: () => 9,
   options: [
     {
       ...{ name: "open", key: "o", words: "On the chip", pressed: true },
@@ -62,8 +59,6 @@ class HbmPlayer extends TimedPlayer {
     this.fraction = part ?? (alone ? 0 : FIRST_LOOK);
     if (alone) this.clock.start();
     this.controls.optionOf("outline").hidden = !this.model.lanes.some(({ modelled }) => modelled.length);
-    const far = (slower) => Math.abs(Math.log((1e6 * WHOLE_RUN) / slower / this.model.longest));
-    this.speed = SLOWER.reduce((best, slower) => (far(slower) < far(best) ? slower : best));
   }
 
   /** As many pixels for each lane's bytes as for the others', so that areas compare. */
@@ -83,19 +78,14 @@ class HbmPlayer extends TimedPlayer {
   }
 
   moment() {
-    const { at: time, model, open, outline } = this,
-      [unit, name] = unitOf(model.longest);
+    const { at: time, model, open, outline } = this;
     return {
       view: { time, outline },
       sentence: this.standing(() => sentence(model, time)),
-      where: `${microseconds(time / unit, model.longest < 1000 ? 0.1 : 1)} ${name}, ${grouped(this.speed)}× slower`,
+      where: this.microsecondsWords,
       length: duration(model.longest / 1e6),
       ...{ open, outline },
     };
-  }
-
-  passing(seconds) {
-    return (seconds * 1e6) / this.speed;
   }
 }
 

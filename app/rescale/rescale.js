@@ -17,6 +17,7 @@ const NUDGE = 0.1; // of a score, by an arrow key
 const BAR = {
   label: "What α rescales",
   state: { speed: 1, rescaling: true, chosen: 0 },
+  walk: ({ longest }) => Math.min(MOMENT * longest, WALK),
   far: "to the tile before, or next",
   options: [
     {
@@ -157,10 +158,6 @@ class Rescaler extends TimedPlayer {
     let at = this.eventBeside(by);
     if (far) while (at > 0 && at < this.last && moments[at - 1].kind !== "add") at += by;
     this.seek(at);
-  }
-
-  passing(seconds) {
-    return (seconds * this.speed) / Math.min(MOMENT, WALK / this.last);
   }
 
   get scores() {

@@ -15,6 +15,7 @@ const STEPS_PER_SECOND = 4,
   LONGEST = 40; // seconds from the start to the end, at the usual speed
 const BAR = {
   label: "Your kernel, step by step",
+  walk: ({ longest }) => Math.min(longest / STEPS_PER_SECOND, LONGEST),
   keys: [{ name: "r", told: "run the file again", act: () => ({ r: runAgain }) }],
   guide: {
     "striped, extra": "the mask hides all of it: wasted work",
@@ -85,10 +86,6 @@ class WatchedPlayer extends TimedPlayer {
   tell(title, { line, ...words }) {
     this.source.show(line);
     super.tell(title, words);
-  }
-
-  passing(seconds) {
-    return seconds * this.speed * Math.max(STEPS_PER_SECOND, this.model.longest / LONGEST);
   }
 }
 
