@@ -30,30 +30,21 @@ from engine.recordings.rows import (
     recorded_rows,
     timings_of,
 )
-from engine.recordings.timing import Times, Timing
+from engine.recordings.timing import Timing
 from engine.studies.model_errors import in_range
-from tests.engine.test_recording import DEVICE
+from tests.engine.test_recording import DEVICE, TIMES
 
 PROBLEM = Problem(2, 8, 8, 1024, 1024, 128, "float16", Mask(causal=True))
 
 
-def timing(provider: str, seq: int, seconds: float | None, **problem) -> Timing:
+def timing(provider: str, seq: int, **problem) -> Timing:
     problem = replace(PROBLEM, seq_q=seq, seq_kv=seq, **problem)
-    if seconds is None:
-        return Timing(provider, provider, "forward", problem, skipped="out of memory")
-    times = Times(seconds, seconds, seconds, 5)
-    return Timing(provider, provider, "forward", problem, times)
-
-
-def test_speed_up():
-    timings = [timing("eager", 128, 4.0), timing("eager", 256, None), timing("eager", 512, None)]
-    timings += [timing("flash2", 128, 1.0), timing("flash2", 256, 1.0)]
-    assert [row["speedup"] for row in recorded_rows(timings)] == [1.0, 4.0, None]
+    return Timing(provider, provider, "forward", problem, TIMES)
 
 
 def test_the_nearest_shape_has_the_mask_first():
     shapes = [(64, False), (128, False), (256, True)]
-    rows = tuple(timing("eager", 128, 1.0, head_dim=d, mask=Mask(causal)) for d, causal in shapes)
+    rows = tuple(timing("eager", 128, head_dim=d, mask=Mask(causal)) for d, causal in shapes)
     recording = Recording(DEVICE, timings=rows)
     assert nearest_shape(recording, Experiment.of(head_dim=100)) == (128, False)
     assert nearest_shape(recording, Experiment.of(head_dim=64, window=9)) == (256, True)
@@ -62,7 +53,7 @@ def test_the_nearest_shape_has_the_mask_first():
 
 
 def test_the_model_beside_a_curve_is_of_the_recorded_problem():
-    rows = modelled_timings((timing("flash2", 1024, 1.0), timing("eager", 1024, 1.0)), "h200")
+    rows = modelled_timings((timing("flash2", 1024), timing("eager", 1024)), "h200")
     assert [row["provider"] for row in rows] == ["standard", "flash1", "flash2", "flash3"]
     like = Experiment.of(
         batch=2, heads=8, seq=1024, head_dim=128, causal=True, block_q=128, block_kv=64, hardware="h200"
@@ -75,15 +66,12 @@ def test_a_backward_pass_counts_two_and_a_half_times_the_forward_passes_flops():
     """By the field's convention 10 N N d a head, halved when causal, in files and in the model alike."""
     rows = [row for each in recordings() for row in each.timings if row.direction == "backward" and row.times]
     assert len(rows) > 100
-    for row in rows:
-        p = row.problem
+    own = next(row for row in rows if row.provider == "flash2")
+    (modelled,) = modelled_backward([own], "h200")
+    found = [(row.problem, row.tflops * row.times.p50) for row in rows]
+    for p, done in [*found, (own.problem, modelled["tflops"] * modelled["p50"])]:
         flops = 10 * p.batch * p.heads * p.seq_q * p.seq_kv * p.head_dim / (2 if p.mask.causal else 1)
-        assert row.tflops * 1e12 * row.times.p50 == pytest.approx(flops)
-    own = [row for row in rows if row.provider == "flash2"][:1]
-    (modelled,) = modelled_backward(own, "h200")
-    p = own[0].problem
-    flops = 10 * p.batch * p.heads * p.seq_q**2 * p.head_dim / (2 if p.mask.causal else 1)
-    assert modelled["tflops"] * 1e12 * modelled["p50"] == pytest.approx(flops)
+        assert done * 1e12 == pytest.approx(flops)
 
 
 @pytest.mark.parametrize("hardware", ["h200", "h100"])
@@ -103,10 +91,17 @@ def test_speed_ups_are_over_unfused_attention_or_pytorchs_flash_backend(hardware
 KERNEL = KernelCounters("k", "1", *[1.0] * 5)
 
 
+def row_of(algorithm: str = "flash2", block_q=64, block_kv=64, kernels=(KERNEL,), **problem) -> Counters:
+    return Counters(algorithm, "forward", replace(PROBLEM, **problem), block_q, block_kv, kernels=kernels)
+
+
+def counted(*rows: Counters) -> tuple[RecordedCounters, ...]:
+    return recorded_counters(Recording(DEVICE, counters=rows))
+
+
 def test_a_counted_scenario_is_simulated_with_its_own_blocks_and_gpu():
     kernel = KernelCounters("flash2_kernel", "1", 1e-3, 2.0, 3.0, 4.0, 5.0)
-    row = Counters("flash2", "forward", PROBLEM, 128, 32, kernels=(kernel, kernel))
-    (one,) = recorded_counters(Recording(DEVICE, counters=(row,)))
+    (one,) = counted(row_of(block_q=128, block_kv=32, kernels=(kernel, kernel)))
     experiment = Experiment.of(
         batch=2, heads=8, seq=1024, head_dim=128, causal=True, block_q=128, block_kv=32, hardware="h200"
     )
@@ -120,42 +115,34 @@ def test_a_counted_scenario_is_simulated_with_its_own_blocks_and_gpu():
 
 
 def test_what_warps_and_tma_ask_for_is_known_where_all_of_it_was_counted():
-    counted = replace(KERNEL, loaded=5e6, copied=3e6, by_tma=2e6)
-    (one,) = recorded_counters(Recording(DEVICE, counters=(replace(row_of(), kernels=(counted, counted)),)))
+    whole = replace(KERNEL, loaded=5e6, copied=3e6, by_tma=2e6)
+    (one,) = counted(row_of(kernels=(whole, whole)))
     assert one.requested == 2e7
     assert one.modelled_requested == one.requested_read
     for missing in ("loaded", "copied", "by_tma"):
-        lacking = replace(row_of(), kernels=(counted, replace(counted, **{missing: None})))
-        (one,) = recorded_counters(Recording(DEVICE, counters=(lacking,)))
+        (one,) = counted(row_of(kernels=(whole, replace(whole, **{missing: None}))))
         assert one.requested is None
 
 
-@pytest.mark.parametrize(
-    "row",
-    [
-        Counters("sdpa_flash", "forward", PROBLEM, 64, 64, kernels=(KERNEL,)),
-        Counters("flash2", "backward", PROBLEM, 64, 64, kernels=(KERNEL,)),
-        Counters("flash2", "forward", PROBLEM, kernels=(KERNEL,)),
-        Counters("flash2", "forward", PROBLEM, 7, 64, kernels=(KERNEL,)),
-        Counters("flash2", "forward", PROBLEM, 64, 64, skipped="out of memory"),
-    ],
-    ids=["not ours", "backward", "no blocks", "impossible blocks", "did not run"],
-)
+LEFT_OUT = {
+    "not ours": row_of("sdpa_flash"),
+    "backward": replace(row_of(), direction="backward"),
+    "no blocks": row_of(block_q=None, block_kv=None),
+    "impossible blocks": row_of(block_q=7),
+    "did not run": replace(row_of(kernels=()), skipped="out of memory"),
+}
+
+
+@pytest.mark.parametrize("row", LEFT_OUT.values(), ids=LEFT_OUT)
 def test_what_has_no_model_is_left_out(row):
-    assert recorded_counters(Recording(DEVICE, counters=(row,))) == ()
+    assert counted(row) == ()
 
 
 @pytest.mark.parametrize("nothing", ["seconds", "dram_read", "tile_read"])
 def test_a_strangers_row_with_nothing_to_divide_by_is_left_out(nothing):
-    row = replace(row_of(), kernels=(replace(KERNEL, **{nothing: 0.0}),))
-    recording = Recording(DEVICE, counters=(row,))
+    recording = Recording(DEVICE, counters=(row_of(kernels=(replace(KERNEL, **{nothing: 0.0}),)),))
     assert recorded_counters(recording) == ()
     assert roofline_points(recording, Experiment(problem=PROBLEM)) == []
-
-
-def row_of(algorithm: str = "flash2", block_q: int = 64, block_kv: int = 64, **problem) -> Counters:
-    problem = replace(PROBLEM, **problem)
-    return Counters(algorithm, "forward", problem, block_q, block_kv, kernels=(KERNEL,))
 
 
 def nearest(rows: list[Counters], **values) -> tuple[RecordedCounters, bool] | None:
@@ -179,21 +166,13 @@ def test_the_nearest_has_the_mask_first_then_the_length():
 
 def test_percentages_weigh_a_kernel_by_its_time():
     long = replace(KERNEL, seconds=3.0, tensor_percent=80.0, sm_percent=100.0, issue_percent=10.0)
-    short = replace(KERNEL, seconds=1.0, tensor_percent=0.0, sm_percent=60.0)
-    row = replace(row_of(), kernels=(long, short))
-    (one,) = recorded_counters(Recording(DEVICE, counters=(row,)))
-    used = one.utilisation
+    short = replace(KERNEL, seconds=1.0, tensor_percent=0.0, sm_percent=60.0, tile_read=4e12)
+    used = counted(row_of(kernels=(long, short)))[0].utilisation
     assert used["tensor core"] == pytest.approx(0.6)
     assert used["tail"] == pytest.approx(0.1)
-    assert used["issue"] is None
-    assert used["exp"] is None
+    assert used["issue"] is used["exp"] is None
     assert used["HBM"] == pytest.approx(4 / 4 / GPUS["h200"].memory_bytes_per_second)
-
-
-def test_one_denominator_serves_what_is_modelled_and_what_is_recorded():
-    kernel = replace(KERNEL, seconds=2.0, tile_read=4e12, tile_written=1e12)
-    (one,) = recorded_counters(Recording(DEVICE, counters=(replace(row_of(), kernels=(kernel,)),)))
-    assert one.utilisation["L2"] == pytest.approx(5e12 / 2 / 13.5e12)
+    assert used["L2"] == pytest.approx(4e12 / 4 / 13.5e12)  # the denominator of what is modelled
 
 
 def test_the_model_and_the_counters_agree_on_what_holds_unfused_attention_up():
@@ -211,37 +190,33 @@ def test_the_model_and_the_counters_agree_on_what_holds_unfused_attention_up():
 def test_points_under_both_roofs_have_the_bytes_of_each_level():
     kernel = replace(KERNEL, seconds=1e-3, dram_read=3e6, dram_written=1e6, tile_read=4e7, tile_written=1e7)
     rows = (
-        replace(row_of("sdpa_flash", None, None), kernels=(kernel,)),
-        replace(row_of(head_dim=64), kernels=(kernel,)),
-        replace(row_of(mask=Mask()), kernels=(kernel,)),
+        row_of("sdpa_flash", None, None, (kernel,)),
+        row_of(head_dim=64, kernels=(kernel,)),
+        row_of(mask=Mask(), kernels=(kernel,)),
     )
-    (point,) = roofline_points(
-        Recording(DEVICE, counters=rows), Experiment.of(seq=64, head_dim=128, causal=True)
-    )
+    like = Experiment.of(seq=64, head_dim=128, causal=True)
+    (point,) = roofline_points(Recording(DEVICE, counters=rows), like)
     flops = 4 * 2 * 8 * 1024**2 * 128 / 2
     assert point["HBM"] == flops / 4e6
     assert point["L2"] == flops / 5e7
     assert point["tflops"] == pytest.approx(flops / 1e-3 / 1e12)
 
 
-PLAIN = Problem(1, 16, 16, 1024, 1024, 64, "float16", Mask())
-
-
-def calls(*read: float, algorithm: str = "flash2", problem=PLAIN, dram=(7e6,), **more):
-    """Calls of which so many bytes came from L2, or from DRAM: 1 MB goes to it."""
-    kernels = (
-        KernelCounters("k", "1", 1e-3, from_dram, 1e6, each, 1e6, **more)
-        for each in read
-        for from_dram in dram
-    )
-    rows = (Counters(algorithm, "forward", problem, 64, 64, kernels=(kernel,)) for kernel in kernels)
-    return recorded_counters(Recording(DEVICE, counters=tuple(rows)))
-
-
 def test_of_calls_those_whose_reads_lie_in_the_range_are_counted():
-    problem = Problem(1, 2, 2, 98340, 98340, 64, "float16", Mask())
-    rows = calls(1e10, algorithm="flash3", problem=problem, dram=(1e7, 1.43e8, 1e9))
-    assert (len(rows), in_range(rows)) == (3, 1)
+    long = {
+        "batch": 1,
+        "heads": 2,
+        "kv_heads": 2,
+        "seq_q": 98340,
+        "seq_kv": 98340,
+        "head_dim": 64,
+        "mask": Mask(),
+    }
+    rows = (
+        row_of("flash3", kernels=(replace(KERNEL, dram_read=read, tile_read=1e10),), **long)
+        for read in (1e7, 1.43e8, 1e9)
+    )
+    assert in_range(counted(*rows)) == 1
 
 
 LINE = 128  # bytes: what a warp loads of lse
@@ -264,7 +239,7 @@ class Counted(NamedTuple):
 
 
 @cache
-def counted(*recorded: Recording) -> list[Counted]:
+def backward_kernels(*recorded: Recording) -> list[Counted]:
     """Every recorded backward kernel of this project, of all recordings or of some."""
     found = []
     for each in recorded or recordings():
@@ -292,12 +267,9 @@ def beside_model(problem: Problem, counters: KernelCounters, hardware: str) -> C
     return Counted(problem, name, counters, *moved, simulation.modelled.parts[name])
 
 
-def test_every_recorded_backward_call_is_held_to_the_model():
-    assert len(counted()) >= 15
-    assert {kernel.name for kernel in counted()} == {"row terms", "dK and dV", "dQ"}
-
-
-@pytest.mark.parametrize("kernel", counted(), ids=lambda kernel: f"{kernel.problem.seq_q}-{kernel.name}")
+@pytest.mark.parametrize(
+    "kernel", backward_kernels(), ids=lambda kernel: f"{kernel.problem.seq_q}-{kernel.name}"
+)
 def test_the_tiles_ask_for_the_bytes_that_the_chip_counts(kernel):
     # of dK and dV's kernel the chip also counts registers that spill, and not what its L1 cache serves
     near = {"rel": 0.06} if kernel.name == "dK and dV" else {"rel": 1e-9}
@@ -313,12 +285,14 @@ def test_the_tiles_ask_for_the_bytes_that_the_chip_counts(kernel):
     assert kernel.modelled_written <= kernel.counters.tile_written
 
 
+BACKWARD = dict.fromkeys(kernel.problem for kernel in backward_kernels())
+
+
 @pytest.mark.parametrize("hardware", ["h200", "h100"])
-@pytest.mark.parametrize(
-    "problem", dict.fromkeys(kernel.problem for kernel in counted()), ids=lambda one: f"{one.seq_q}"
-)
+@pytest.mark.parametrize("problem", BACKWARD, ids=lambda one: f"{one.seq_q}")
 def test_the_modelled_time_and_dram_bytes_are_near_the_recorded_ones(problem, hardware):
-    kernels = [kernel for kernel in counted(recording_of(hardware)) if kernel.problem == problem]
+    kernels = [kernel for kernel in backward_kernels(recording_of(hardware)) if kernel.problem == problem]
+    assert {kernel.name for kernel in kernels} == {"row terms", "dK and dV", "dQ"}
     seconds = sum(kernel.modelled_seconds for kernel in kernels)
     assert seconds == pytest.approx(sum(kernel.counters.seconds for kernel in kernels), rel=0.1)
     experiment = Experiment(problem=problem, algorithm="backward", asked=Tiling(128, 64), hardware=hardware)
