@@ -6,11 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine import Experiment, simulate
 from engine.algorithms import compared
-from engine.experiment import Experiment
 from engine.model.cluster.seconds import modelled
 from engine.model.cluster.spread import Spread
-from engine.model.simulation import simulate
 from engine.studies.answers import Answer, AnswerError, answer, holds
 from engine.studies.quantities import COUNTED, GIVEN, MODELLED, QUANTITIES
 

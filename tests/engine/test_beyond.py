@@ -6,8 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from engine.experiment import Experiment
-from engine.model.simulation import simulate
+from engine import Experiment, simulate
 from engine.problem.hardware import GPUS
 from engine.problem.heads import Heads, keep
 from engine.problem.inputs import make_inputs
@@ -20,6 +19,7 @@ from engine.studies.beyond import CARD
 from engine.studies.block_scales import E4M3
 from engine.studies.latents import ABSORBED, HEADS, PROJECTED, WAYS, Numbers, Sizes
 from engine.studies.selected_keys import ALL, BEST, INDEXER, MEANS, RULES, TOKENS, WINDOW
+from tests.engine.strategies import softmax
 
 SIZES = Sizes(heads=3, latent=40, rotary=6, plain=10, v_dim=14)
 
@@ -31,8 +31,7 @@ def whole(numbers):
     for query, head in np.ndindex(*numbers.q.shape[:2]):
         k = np.c_[each["latents"] @ each["up_k"][head], each["rotated"]]
         scores = k @ np.r_[each["q"][query, head], each["q_rotated"][query, head]] * 16**-0.5
-        weights = np.exp(scores - scores.max())
-        out[query, head] = weights / weights.sum() @ (each["latents"] @ each["up_v"][head])
+        out[query, head] = softmax(scores) @ (each["latents"] @ each["up_v"][head])
     return out
 
 
@@ -177,12 +176,9 @@ SMALL = Experiment.of(seq=96, head_dim=16, heads=4, kv_heads=2, causal=True)
 
 
 def dense(numbers):
-    """[heads, keys, keys] float64, a query at a time."""
-    found = np.zeros((len(numbers.q), len(numbers.k), len(numbers.k)))
-    for head, query in np.ndindex(found.shape[:2]):
-        scores = numbers.k[: query + 1].astype(float) @ numbers.q[head, query].astype(float)
-        found[head, query, : query + 1] = np.exp(scores - scores.max())
-    return found / found.sum(2, keepdims=True)
+    """[heads, keys, keys] float64."""
+    scores = np.einsum("hqd,kd->hqk", numbers.q.astype(float), numbers.k.astype(float))
+    return softmax(np.where(np.tri(len(numbers.k), dtype=bool), scores, -np.inf))
 
 
 @pytest.mark.parametrize("rule", [WINDOW, MEANS, BEST])
@@ -195,10 +191,7 @@ def test_visited_blocks_are_attention_over_them_and_move_what_a_loop_counts(rule
     weights = dense(numbers) * visited
     exact = (weights / weights.sum(2, keepdims=True)) @ numbers.v.astype(float)
     np.testing.assert_allclose(found.out, exact, rtol=2e-4, atol=2e-5)
-    read = 0
-    for query in range(96):
-        for key in range(96):
-            read += bool(visited[query, key])
+    read = int(visited.sum())
     assert found.read == {"K": 2 * 16 * read, "V": 2 * 16 * read, "Q": 2 * 16 * 96 * 2}
 
 
@@ -231,9 +224,7 @@ def test_the_means_are_chosen_by_the_weights_on_compressed_keys():
     numbers = selected.subject(SMALL)
     row, at = numbers.rows[20], 20
     means = [numbers.k[3 * block : 3 * block + 3].mean(0) for block in range(21)]
-    total = sum(
-        np.exp(s := np.array(means, float) @ q[row]) / np.exp(s).sum() for q in numbers.q.astype(float)
-    )
+    total = sum(softmax(np.array(means, float) @ q[row]) for q in numbers.q.astype(float))
     found = selected.importance(numbers, MEANS)[at]
     np.testing.assert_allclose(found[1:20], total[1:20], rtol=1e-5)
     assert np.isinf(found[[0, 20, 21]]).all()

@@ -5,10 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from engine.experiment import Experiment
+from engine import Experiment, simulate
 from engine.model.launch import launch
 from engine.model.simulated_timeline import simulate_timeline
-from engine.model.simulation import simulate
 from engine.model.timeline import TimelineError
 from engine.problem.hardware import GPUS
 from engine.recordings.file import SHELF, recording_of

@@ -11,15 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import Experiment
-from engine.experiment import ExperimentError
+from engine import Experiment, ExperimentError
 from engine.problem.dtype import round_to
 from engine.problem.heads import Heads, HeadsError, keep, kept, read
-from engine.problem.inputs import fits, make_inputs, tokens_of
+from engine.problem.inputs import fits, make_inputs, make_output_gradient, tokens_of
 from engine.studies.drawable import drawable
 from engine.trace.execute import execute
 from engine.trace.rows import row_statistics
-from tests.engine.strategies import experiments
+from tests.engine.strategies import experiments, one_head, softmax
 
 
 def test_inputs_of_a_seed_are_these_bits():
@@ -39,8 +38,16 @@ def test_inputs_have_their_shapes_and_heads():
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
 def test_inputs_lie_in_their_dtype(dtype):
-    for array in make_inputs(Experiment.of(seq=64, dtype=dtype).problem):
+    """And the gradient of the output, which repeats and is none of them; infinities and NaN survive."""
+    problem = Experiment.of(seq=64, dtype=dtype).problem
+    d_out = make_output_gradient(problem, 5, heads=2)
+    for array in (*make_inputs(problem), d_out):
         np.testing.assert_array_equal(round_to(array, dtype), array)
+    np.testing.assert_array_equal(d_out, make_output_gradient(problem, 5, heads=2))
+    assert not np.array_equal(d_out[0], make_inputs(problem, 5)[0][0])
+    kept = round_to(np.array([np.inf, -np.inf, np.nan], np.float32), dtype)
+    np.testing.assert_array_equal(kept, [np.inf, -np.inf, np.nan])
+    assert round_to(np.float32(7e4), "float16") == np.inf
 
 
 def test_most_running_maxima_rise_several_times():
@@ -59,14 +66,6 @@ def test_bfloat16_is_the_nearest_and_ties_go_to_the_even(value):
     assert distance[rounded] == min(distance.values())
     if distance[below] == distance[above]:
         assert int(np.float32(rounded).view(np.uint32)) >> 16 & 1 == 0
-
-
-def test_infinities_and_nan_survive_rounding():
-    for dtype in ("float16", "bfloat16", "float32"):
-        kept = round_to(np.array([np.inf, -np.inf, np.nan], np.float32), dtype)
-        assert kept.tolist()[:2] == [np.inf, -np.inf]
-        assert np.isnan(kept[2])
-    assert round_to(np.float32(7e4), "float16") == np.inf
 
 
 @given(experiments(), st.integers(1, 8))
@@ -167,11 +166,9 @@ def test_a_scenario_that_names_heads_multiplies_them_as_dense_float64_does():
     one = heads(scale=0.4)
     experiment = Experiment.of(inputs=one, dtype="float32", block_q=16, block_kv=16, causal=True)
     assert {name: experiment.flat()[name] for name in one.values()} == one.values()
-    q, k, v = (array[0] for array in make_inputs(experiment.problem))
+    q, k, v = one_head(experiment)
     scores = np.where(np.tri(40), one.q[0].astype(float) @ one.k[0].T * 0.4, -np.inf)
-    weights = np.exp(scores - scores.max(1, keepdims=True))
-    dense = weights / weights.sum(1, keepdims=True) @ one.v[0]
-    np.testing.assert_allclose(execute(experiment, q, k, v).out, dense, atol=1e-5)
+    np.testing.assert_allclose(execute(experiment, q, k, v).out, softmax(scores) @ one.v[0], atol=1e-5)
 
 
 def test_the_head_that_is_named_comes_first_with_its_own_keys():

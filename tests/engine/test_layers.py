@@ -7,13 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine import Experiment, ExperimentError, simulate
 from engine.__main__ import main
-from engine.experiment import Experiment, ExperimentError
 from engine.layers.config import FOLDER, ConfigError, names, opened, read, shipped
 from engine.layers.model import Matrix
 from engine.layers.phase import DECODE, PREFILL, TRAIN, Phase
 from engine.layers.rest import START, product_seconds
-from engine.model.simulation import simulate
 from engine.problem.hardware import GPUS
 
 REACHED = GPUS["h200"].reached

@@ -18,12 +18,12 @@ from engine.measuring.implementations import Implementation, _dao_ailab, impleme
 from engine.measuring.interpreter import interpreter_seconds
 from engine.measuring.machine import Machine
 from engine.measuring.measure import (
-    SWEEP,
     at_length,
     ladder,
     main,
     measured_rows,
     sizes,
+    sweep,
     sweep_payload,
     this_bench,
 )
@@ -143,16 +143,10 @@ def test_an_algorithm_that_is_named_is_measured_or_says_why_not(bench):
         this_bench("ring")
 
 
-def test_a_sweep_runs_through_the_worker(kernel_worker):
-    job = kernel_worker.submit(SWEEP, sweep_payload(Experiment.of(**TINY)))
-    try:
-        while len(job.rows) < 4 and not job.wait(0.05):
-            pass
-        assert job.rows, job.error
-        assert job.rows[0]["keys"] == 64
-        assert job.rows[0]["skipped"] is None
-    finally:
-        job.cancel()
+def test_a_sweep_gives_its_rows_as_they_come(bench):
+    work = sweep(sweep_payload(Experiment.of(**TINY)))
+    row = next(update.row for update in work if update.row)
+    assert (row["keys"], row["skipped"]) == (64, None)
 
 
 SHORT = Problem(1, 2, 2, 32, 32, 16, "float16", Mask(causal=True))
@@ -194,15 +188,12 @@ def failing(error: Exception) -> Implementation:
     return Implementation("failing", "failing", prepare)
 
 
-def test_a_call_that_fails_is_a_sentence_and_the_others_are_timed():
+def test_a_call_that_fails_is_a_sentence_and_a_gpu_that_fails_ends_it_all():
     one = failing(RuntimeError("No available kernel. Aborting execution."))
     row, eager = bench_of(one, implementations()["eager"]).timings(SHORT)
     assert row.skipped == "this backend of PyTorch does not take such a problem on this machine"
     assert eager.times.repeats == 2
     assert eager.tflops == pytest.approx(2 * 2 * 32**2 * 16 / eager.times.p50 / 1e12)
-
-
-def test_a_gpu_that_fails_ends_it_all():
     with pytest.raises(JobError, match="the GPU failed: CUDA error: an illegal memory access"):
         bench_of(failing(RuntimeError("CUDA error: an illegal memory access"))).timings(SHORT)
 
@@ -237,40 +228,29 @@ def test_a_kernel_takes_the_blocks_that_are_asked():
 DECODING = Problem(16, 32, 8, 1, 4096, 128, "float16", Mask())
 
 
-class Timed:
-    """A contest that gives the same times for every problem."""
+def auto(monkeypatch, choice: str, times: dict, calls: int = 1) -> int:
+    """The exit code where so many calls take such times, µs, and `auto` makes a choice."""
 
-    def __init__(self, **microseconds):
-        self.microseconds = microseconds
+    def timings(problem):
+        for name, one in times.items():
+            spent = one and Times(*[one * 1e-6] * 3, 8)
+            yield Timing(name, name, FORWARD, problem, spent, skipped=None if one else "out of memory")
 
-    def timings(self, problem):
-        def times(one):
-            return one and Times(one * 1e-6, one * 1e-6, one * 1e-6, 8)
-
-        return [
-            Timing(name, name, "forward", problem, times(one), skipped=None if one else "out of memory")
-            for name, one in self.microseconds.items()
-        ]
+    monkeypatch.setattr(bench_kernels, "auto_choice", lambda problem: choice)
+    return bench_kernels.run_auto(SimpleNamespace(timings=lambda one: [*timings(one)]), [DECODING] * calls)
 
 
 def test_a_line_says_the_shape_the_choice_and_all_times(capsys, monkeypatch):
-    contest = Timed(flash2=240.0, flash3=150.0, split_kv=60.0)
-    monkeypatch.setattr(bench_kernels, "auto_choice", lambda problem: "flash3")
-    assert bench_kernels.run_auto(contest, [DECODING]) == 1
+    """A choice that did not run fails, one near the fastest passes."""
+    assert auto(monkeypatch, "flash3", {"flash2": 240.0, "flash3": 150.0, "split_kv": 60.0}) == 1
     first, mean, _ = capsys.readouterr().out.splitlines()
     shape = "batch 16 heads 32/8 d 128 queries 1 keys 4096 no mask auto flash3 x2.50"
     assert " ".join(first.split()) == f"{shape} split_kv 60.0 flash3 150.0 flash2 240.0"
     assert mean == "auto takes x2.500 of the fastest one's time on average, at most x2.50"
-
-
-def test_a_choice_that_did_not_run_fails_and_one_near_the_fastest_passes(capsys, monkeypatch):
-    monkeypatch.setattr(bench_kernels, "auto_choice", lambda problem: "flash3")
-    assert bench_kernels.run_auto(Timed(flash2=240.0, flash3=None), [DECODING]) == 1
+    assert auto(monkeypatch, "flash3", {"flash2": 240.0, "flash3": None}) == 1
     said = capsys.readouterr().out
     assert ("auto flash3 xinf" in said, "flash3: out of memory" in said) == (True, True)
-    contest = Timed(flash2=80.0, flash3=60.0, split_kv=60.0)
-    monkeypatch.setattr(bench_kernels, "auto_choice", lambda problem: "flash2")
-    assert bench_kernels.run_auto(contest, [DECODING, DECODING]) == 0
+    assert auto(monkeypatch, "flash2", {"flash2": 80.0, "flash3": 60.0, "split_kv": 60.0}, calls=2) == 0
 
 
 def test_a_line_of_a_model_says_who_was_timed_and_who_does_not_serve_it():
@@ -301,9 +281,8 @@ def test_packages_of_flash_attention_are_called_as_they_take_it(monkeypatch):
 
     monkeypatch.setitem(sys.modules, "fake", SimpleNamespace(flash_attn_varlen_func=packed))
     fake = Implementation("fake", "fake", partial(_dao_ailab, "fake"))
-    problem = Problem(
-        1, 2, 1, 32, 32, 16, "float32", Mask(window=8, ahead=2, documents=(20, 12)), softcap=30.0
-    )
+    mask = Mask(window=8, ahead=2, documents=(20, 12))
+    problem = Problem(1, 2, 1, 32, 32, 16, "float32", mask, softcap=30.0)
     (row,) = bench_of(fake).timings(problem)
     assert row.times
     longest = dict.fromkeys(("max_seqlen_q", "max_seqlen_k"), 20)

@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine import Experiment
+from engine import Experiment, simulate
 from engine.algorithms import ring
 from engine.model import block_seconds, l2
 from engine.model.launch import launch, schedule_of
-from engine.model.simulation import simulate
 from engine.model.traffic import counts
 from engine.problem import bounds
 from engine.schedule.step import MATRIX_PRODUCTS, Operation, Tensor, block_bytes, matrix_flops
