@@ -56,10 +56,13 @@ def flash2_bytes(experiment: Experiment) -> int:
     return size * (2 * n * d + 2 * keys * d) + STATISTIC * n
 
 
-def standard_flops(experiment: Experiment) -> int:
-    """4 N^2 d, one head: Q K^T and P V, a multiplication and an addition each."""
+def flops(experiment: Experiment, products: int = 2) -> int:
+    """2 N^2 d a product, a multiplication and an addition each: Q K^T and P V; backward seven in all.
+
+    There S and dP are computed twice.
+    """
     n, m, d, _ = _sizes(experiment)
-    return 4 * n * m * d
+    return 2 * products * n * m * d
 
 
 def two_kernel_backward_bytes(experiment: Experiment) -> int:
@@ -68,12 +71,6 @@ def two_kernel_backward_bytes(experiment: Experiment) -> int:
     by_keys, by_queries = ceil(m / tiling.block_kv), ceil(n / tiling.block_q)
     elements = 2 * n * d + 4 * m * d + 2 * by_keys * n * d + 3 * n * d + 2 * by_queries * m * d
     return size * elements + STATISTIC * (3 * n + 2 * by_keys * n + 2 * n)
-
-
-def backward_flops(experiment: Experiment) -> int:
-    """14 N^2 d, one head: seven products, where the forward pass has two: S and dP are computed twice."""
-    n, m, d, _ = _sizes(experiment)
-    return 14 * n * m * d
 
 
 def io_order(experiment: Experiment) -> tuple[float, float]:

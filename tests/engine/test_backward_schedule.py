@@ -15,7 +15,7 @@ from engine.studies.recomputation import FLOPS, KEPT, MOVED, STORED, TWO_KERNELS
 from engine.trace.execute import GradientTrace, execute, execute_backward
 from engine.trace.memory import SramOverflow
 from engine.trace.rows import gradient_rows
-from tests.engine.closed_form import backward_flops, two_kernel_backward_bytes
+from tests.engine.closed_form import flops, two_kernel_backward_bytes
 from tests.engine.strategies import exact_attention, exact_gradients, experiments, tile_counts
 from tests.engine.test_execute import EPSILON
 
@@ -122,7 +122,7 @@ def test_the_tiles_ask_for_what_the_formulas_of_two_kernels_say(experiment):
     assert own_keys.per_head.requested.total == two_kernel_backward_bytes(experiment)
     assert own_keys.requested == own_keys.per_head.requested.times(own_keys.heads)
     found = simulate(experiment)
-    assert found.traffic.per_head.flops == backward_flops(experiment)
+    assert found.traffic.per_head.flops == flops(experiment, products=7)
 
 
 def test_heads_that_share_keys_bring_them_once_and_take_one_sum_of_their_gradients_away():

@@ -30,16 +30,13 @@ from engine.studies.your_model import PROMPTS, TAUGHT, layer_time, taught
 def test_a_survey_is_the_same_experiment_at_every_length(sequence):
     experiment = Experiment.of(**sequence, heads=2, block_q=256, block_kv=256, causal=True)
     survey, share = by_length(experiment), experiment.problem.seq_q / experiment.problem.seq_kv
-    assert survey.lengths[0] == 64
-    assert survey.lengths[-1] == LARGEST_SEQUENCE
+    assert (survey.lengths[0], survey.lengths[-1]) == (64, LARGEST_SEQUENCE)
+    longer = experiment.changed(seq=2 * experiment.problem.seq_q, seq_kv=2 * experiment.problem.seq_kv)
+    assert (by_length(longer) is survey) == (share == 1)  # equal lengths share one
     for name, simulations in survey.simulations.items():
         for keys, simulation in zip(survey.lengths, simulations, strict=True):
             queries = max(1, round(keys * share))
             assert simulation == simulate(experiment.changed(algorithm=name, seq=queries, seq_kv=keys))
-
-
-def test_equal_lengths_share_one_survey():
-    assert by_length(Experiment.of(seq=64)) is by_length(Experiment.of(seq=8192))
 
 
 def test_the_matrices_fill_the_memory_at_the_length_at_which_it_ends():
@@ -111,31 +108,24 @@ def test_flop_per_dram_byte_are_of_what_crosses_hbm_once_where_all_fits_the_cach
     assert of["standard"] == pytest.approx(flops / (once + 4 * n * n * 2))
 
 
-def test_the_recorded_ratios_are_those_of_the_rows():
+def test_the_recorded_ratios_are_those_of_the_rows_of_this_very_problem():
     """50.784 and 17.536 us under the profiler; 14.75 is the ratio of what dram__bytes counted."""
     recording = recordings()[0]
     gain = gain_at(recorded_gains(recording, Experiment.of()), 1024)
     assert gain.seconds == pytest.approx(50.784 / 17.536, rel=1e-6)
-    moved = {
-        row.provider: row.total("dram_read") + row.total("dram_written")
-        for row in recording.counters
-        if (row.problem, row.block_q, row.block_kv) == (Experiment.of().problem, 64, 64)
-        and row.provider in ("standard", "flash2")
-    }
+    own = Experiment.of().problem, 64, 64
+    rows = [row for row in recording.counters if (row.problem, row.block_q, row.block_kv) == own]
+    moved = {row.provider: row.total("dram_read") + row.total("dram_written") for row in rows}
     assert gain.bytes == pytest.approx(moved["standard"] / moved["flash2"], rel=1e-9)
     assert gain.bytes == pytest.approx(14.747, rel=1e-3)
+    for values in ({"heads": 5}, {"head_dim": 32}, {"hardware": "a100"}, {"block_q": 16}, {"causal": True}):
+        assert gain_at(recorded_gains(recording, Experiment.of(**values)), 1024) is None
 
 
 def test_a_fused_kernel_computes_the_products_of_the_tiles_that_a_mask_leaves():
     """136 of 16 × 16 tiles; without a mask a fused kernel computes all, as unfused attention always does."""
     assert products_share(Experiment.of()) == 1
     assert products_share(Experiment.of(algorithm="standard", causal=True)) == 136 / 256
-
-
-def test_nothing_is_recorded_of_another_problem_gpu_or_tiling():
-    recording = recordings()[0]
-    for values in ({"heads": 5}, {"head_dim": 32}, {"hardware": "a100"}, {"block_q": 16}, {"causal": True}):
-        assert gain_at(recorded_gains(recording, Experiment.of(**values)), 1024) is None
 
 
 def test_unfused_attention_is_held_against_flash2_and_any_length_has_a_gain():
@@ -157,20 +147,15 @@ def test_the_steps_join_and_end_at_the_modelled_time(algorithm, values):
     assert steps[-1][2] == simulate(experiment).modelled.seconds
 
 
-def test_bytes_alone_and_products_take_what_the_rates_of_the_chip_say():
-    experiment = Experiment.of(seq=4096, heads=16, batch=4, head_dim=128, block_q=128, hardware="h200")
-    (_, _, moved), (_, _, products), *_ = reasons(experiment)[1:]
-    traffic = simulate(experiment).traffic.dram.total
-    assert moved == pytest.approx(traffic / 4.8e12, rel=0.15)  # at the peak, of which reads reach 0.95
-    flops = 4 * 64 * 4096**2 * 128
-    assert flops / 990e12 < products < flops / 660e12  # between the peak and two thirds of it
-    assert bytes_less(experiment) == pytest.approx(8.87e9 / traffic, rel=0.02)
-
-
 def test_the_point_walks_from_the_memory_roof_to_below_the_roof_of_the_products():
+    """Bytes alone and products take what the rates of the chip say."""
     experiment = Experiment.of(seq=4096, heads=16, batch=4, head_dim=128, block_q=128, hardware="h200")
+    (_, _, moved), (_, _, multiplied), *_ = reasons(experiment)[1:]
+    traffic, flops = simulate(experiment).traffic.dram.total, 4 * 64 * 4096**2 * 128
+    assert moved == pytest.approx(traffic / 4.8e12, rel=0.15)  # at the peak, of which reads reach 0.95
+    assert flops / 990e12 < multiplied < flops / 660e12  # between the peak and two thirds of it
+    assert bytes_less(experiment) == pytest.approx(8.87e9 / traffic, rel=0.02)
     intensities, (standard, alone, products, softmax, whole) = zip(*places(experiment), strict=True)
-    flops = 4 * 64 * 4096**2 * 128
     assert intensities[0] == pytest.approx(flops / 8.87e9, rel=0.02)
     assert intensities[1] == pytest.approx(intensities[0] * bytes_less(experiment))
     assert standard < 4.8e12 * intensities[0]  # below what memory allows
@@ -193,19 +178,16 @@ def test_a_layer_gains_no_more_than_attentions_slice_allows(tokens):
     peak = 2 * MATRICES * tokens / PEAK
     assert peak < at.rest
     assert tokens < 4096 or at.rest < 1.5 * peak  # where the products' starts no longer count
+    assert at.fits == (2 * 2 * 32 * tokens**2 < 141e9)  # S and P in 16 bits
 
 
-def test_attention_in_it_is_the_models_own_and_stored_scores_end_where_memory_does():
+def test_attention_in_it_is_the_models_own():
     at = taught(Experiment.of(seq=8192, hardware="h200"))
     call = {"heads": 32, "kv_heads": 8, "seq": 8192, "head_dim": 128, "dtype": "bfloat16", "causal": True}
     for algorithm, seconds in (("standard", at.standard), ("flash3", at.fast)):
         asked = Experiment.of(algorithm=algorithm, hardware="h200", **call).in_own_tiling()
         alone = simulate(asked).modelled
-        lower = (
-            GPUS["h200"].reached.sustained_clock if alone.limited else 1.0
-        )  # a prompt's other layers heat it
+        # a prompt's other layers heat it
+        lower = GPUS["h200"].reached.sustained_clock if alone.limited else 1.0
         assert alone.seconds <= seconds <= alone.seconds / lower
     assert (at.tokens, at.label) == (8192, "FlashAttention-3")
-    stored = {tokens: 2 * 2 * 32 * tokens**2 for tokens in PROMPTS}  # S and P in 16 bits
-    for tokens, size in stored.items():
-        assert layer_time(shipped(TAUGHT), tokens, "h200").fits == (size < 141e9), tokens
