@@ -26,11 +26,7 @@ def call(provider: str, seq: int, head_dim: int = 128, causal: bool = False, **b
 
 
 HEADER = {  # columns of `ncu --csv --page raw` and their units, as Nsight Compute 2025.3 prints them
-    "ID": "",
-    "Kernel Name": "",
-    "Block Size": "",
-    "Grid Size": "",
-    "device__attribute_chip": "",
+    **dict.fromkeys(("ID", "Kernel Name", "Block Size", "Grid Size", "device__attribute_chip"), ""),
     "dram__bytes_read.sum": "byte",
     "dram__bytes_write.sum": "byte",
     "gpu__time_duration.sum": "ns",
@@ -86,18 +82,11 @@ def test_kernels_are_matched_to_the_scenario_whose_marker_came_before():
     assert cudnn.skipped == REASONS[1]
     assert causal.total("dram_written") == 9_650_944
     assert causal.kernels[0].l2_hit_percent is None
-
-
-def test_scenarios_that_the_time_did_not_reach_have_no_row():
-    rows = list(rows_of(SCENARIOS, [None], parsed(PRINTED), METRICS))
-    assert [identity(row) for row in rows] == [identity(SCENARIOS[0])]
-
-
-def test_units_are_brought_to_bytes_and_seconds():
-    scaled = PRINTED.replace('"byte"', '"Kbyte"').replace('"ns"', '"us"')
-    kernel = parsed(scaled)[2]
-    assert kernel.metrics["dram__bytes_read.sum"] == 50_362_880e3
-    assert kernel.metrics["gpu__time_duration.sum"] == pytest.approx(0.309792)
+    reached = rows_of(SCENARIOS, [None], parsed(PRINTED), METRICS)  # the time did not reach the others
+    assert [identity(row) for row in reached] == [identity(SCENARIOS[0])]
+    scaled = parsed(PRINTED.replace('"byte"', '"Kbyte"').replace('"ns"', '"us"'))[2].metrics
+    assert scaled["dram__bytes_read.sum"] == 50_362_880e3
+    assert scaled["gpu__time_duration.sum"] == pytest.approx(0.309792)
 
 
 def fake_ncu(folder, body: str) -> str:
@@ -167,8 +156,6 @@ def test_this_gpu_counts_the_tile_requests_of_the_schedule():
 
 def test_counted_calls_of_flash3_keep_their_tiles_whole():
     """As the model has them, which knows of no pieces."""
-    for row, given in (
-        (call("flash3", 16384), {"splits": 1}),
-        (call("flash2", 4096, block_q=128, block_kv=64), {"block_q": 128, "block_kv": 64}),
-    ):
+    blocks = {"block_q": 128, "block_kv": 64}
+    for row, given in ((call("flash3", 16384), {"splits": 1}), (call("flash2", 4096, **blocks), blocks)):
         assert prepared(row).keywords == given

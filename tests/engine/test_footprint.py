@@ -8,7 +8,6 @@ from engine import Experiment
 from engine.model.device_memory import largest_context, memory_bytes, memory_parts
 from engine.model.footprint import Footprint, footprint
 from engine.model.launch import launch
-from engine.model.simulated_timeline import simulate_timeline
 from engine.problem.hardware import GPUS, KIB
 from engine.recordings.file import recordings
 from engine.schedule.step import Tensor
@@ -31,16 +30,12 @@ def test_a_64_by_64_tile_of_flash2_by_hand():
         "Fits: 24 KiB of 227 KiB of shared memory. 4 thread blocks fit on each SM: 256 run at once, of "
         "256 in all."
     )
-    larger = footprint_of(Experiment.of(head_dim=64, heads=64)).consequence
-    assert larger == "4 thread blocks fit on each SM: 528 run at once, of 1,024 in all."
-
-
-def test_no_more_blocks_are_said_to_run_than_are_launched():
-    several, one = (
-        footprint_of(Experiment.of(algorithm="flash1", heads=heads)).consequence for heads in (16, 1)
-    )
-    assert several == "2 thread blocks fit on each SM, but only 16 are launched: 16 of 132 SMs are busy."
-    assert "only 1 is launched: 1 of 132" in one
+    for values, said in (
+        ({"heads": 64}, "4 thread blocks fit on each SM: 528 run at once, of 1,024 in all."),
+        ({"algorithm": "flash1"}, "2 thread blocks fit on each SM, but only 16 are launched: 16 of 132 SMs"),
+        ({"algorithm": "flash1", "heads": 1}, "2 thread blocks fit on each SM, but only 1 is launched: 1 of"),
+    ):
+        assert footprint_of(Experiment.of(head_dim=64, **values)).consequence.startswith(said)
 
 
 def test_blocks_that_do_not_fit_say_so():
@@ -90,12 +85,6 @@ def test_small_tiles_are_limited_by_registers_and_a_launch_that_stays_is_by_itse
     assert footprint_of(Experiment.of(algorithm="flash3")).blocks_per_sm == 1
 
 
-@pytest.mark.parametrize("hardware", list(GPUS))
-def test_the_blocks_of_an_sm_are_those_that_the_timeline_places(hardware):
-    experiment = Experiment.of(head_dim=64, heads=64, seq=8192, hardware=hardware)
-    assert simulate_timeline(experiment).resident == (footprint_of(experiment).blocks_per_sm,)
-
-
 def test_tensors_in_memory_are_a_key_heads_once_and_scores_of_unfused_attention_alone():
     parts = memory_parts(Experiment.of(batch=2, heads=8, kv_heads=2, seq=1024, head_dim=64))
     assert parts[Tensor.Q] == 4 * parts[Tensor.K] == 2 * 8 * 1024 * 64 * 2
@@ -108,12 +97,11 @@ def test_tensors_in_memory_are_a_key_heads_once_and_scores_of_unfused_attention_
 @pytest.mark.parametrize("algorithm", ["standard", "flash1", "flash2"])
 @pytest.mark.parametrize("hardware", list(GPUS))
 def test_the_largest_context_fits_and_one_more_key_does_not(algorithm, hardware):
-    experiment = Experiment.of(algorithm=algorithm, hardware=hardware)
-    most = largest_context(experiment)
+    most = largest_context(Experiment.of(algorithm=algorithm, hardware=hardware))
 
     def needed(keys):
-        problem = replace(experiment.problem, seq_q=keys, seq_kv=keys)
         longer = Experiment.of(algorithm=algorithm, hardware=hardware)
+        problem = replace(longer.problem, seq_q=keys, seq_kv=keys)
         object.__setattr__(longer, "problem", problem)  # longer than the sliders go
         return memory_bytes(longer)
 
