@@ -38,37 +38,30 @@ def whole(numbers):
 @pytest.mark.parametrize(("queries", "keys", "block"), [(1, 100, 32), (5, 64, 64), (3, 17, 5)])
 def test_all_three_ways_are_attention_and_move_what_is_counted(queries, keys, block):
     numbers = Numbers.drawn(queries, keys, SIZES)
-    moved = {}
+    moved, pairs = {}, 3 * queries * keys
+    lifted = {PROJECTED: keys, ABSORBED: queries, HEADS: 0}  # rows, of 40 numbers to 10 and 14 a head
     for way in WAYS:
         found = latents.execute(way, numbers, block)
         np.testing.assert_allclose(found.out, whole(numbers), rtol=2e-4, atol=2e-5)
         cost = latents.cost(way, queries, keys, SIZES)
         moved[way] = sum(found.read.values()), sum(found.written.values())
         assert sum(moved[way]) == cost.moved
+        wide = 46 + 40 if way == ABSORBED else 16 + 14  # numbers of K and of V
+        assert cost.flops == 2 * pairs * wide + 3 * 2 * lifted[way] * 40 * (10 + 14)
     # token by token: K of 16 and V of 14 numbers a head; 46 of a latent; 24 made of it and 6 rotated ones
     assert moved[HEADS] == (sum(2 * 3 * (16 + 14) for _ in range(keys)), 0)
     assert moved[ABSORBED] == (keys * 46 * 2, 0)
     assert moved[PROJECTED] == (keys * 2 * (46 + 3 * 24 + 6), keys * 2 * 3 * 24)
 
 
-def test_flops_are_those_of_the_products_that_are_made():
-    """By shapes: K of 16 and V of 14 numbers a head, or 46 of a latent and its 40; lifting head by head."""
-    queries, keys, pairs = 4, 48, 3 * 4 * 48
-    lifted = {PROJECTED: keys, ABSORBED: queries, HEADS: 0}
-    for way, (k, v) in {HEADS: (16, 14), PROJECTED: (16, 14), ABSORBED: (46, 40)}.items():
-        lifting = 3 * 2 * lifted[way] * 40 * (10 + 14)
-        assert latents.cost(way, queries, keys, SIZES).flops == 2 * pairs * (k + v) + lifting
-
-
 def test_the_cache_is_that_of_published_figures():
-    """DeepSeek-V2, section 2.1.4: equal to grouped heads with 2.25 groups; 576 numbers of a token."""
+    """DeepSeek-V2, section 2.1.4: equal to grouped heads with 2.25 groups; 576 numbers of a token.
+
+    And those that the instrumented scheduler requests for 128 heads on one key head.
+    """
     assert Sizes().groups == 2.25
     assert latents.cost(ABSORBED, 1, 1).moved == 1152
     assert latents.cost(ABSORBED, 1, 1).kept == latents.grouped(2.25, 1, 1).kept
-
-
-def test_counted_by_the_schedule_of_split_keys_too():
-    """The latent's bytes as the instrumented scheduler requests them for 128 heads on one key head."""
     values = {"algorithm": "split_kv", "seq": 1, "seq_kv": 8192, "heads": 128, "kv_heads": 1, "splits": 8}
     values |= {"head_dim": 576, "head_dim_v": 512, "latent": True, "dtype": "bfloat16"}
     requested = simulate(Experiment.of(**values)).traffic.requested
@@ -140,10 +133,8 @@ def test_a_gate_of_one_forgets_nothing_and_of_nothing_all():
 
 
 def test_flops_and_bytes_are_those_of_the_products():
-    flops = 0
-    for _ in range(4):  # chunks of 64: Q K^T and its product with V, Q S, K^T V
-        flops += 2 * (64 * 64 * 128 + 64 * 64 * 128 + 64 * 128 * 128 + 128 * 128 * 64)
-    assert linear.prompt(200, True).flops == flops
+    chunk = 2 * (64 * 64 * 128 + 64 * 64 * 128 + 64 * 128 * 128 + 128 * 128 * 64)
+    assert linear.prompt(200, True).flops == 4 * chunk  # of 64: Q K^T and its product with V, Q S, K^T V
     assert linear.prompt(200, False).flops == sum(4 * 128 * (query + 1) for query in range(200))
     assert linear.decoded(5000, True).kept == linear.decoded(9, True).kept == 128 * 128 * 4
     assert linear.decoded(5000, False).moved == 5000 * 128 * 2 * 2
@@ -209,23 +200,16 @@ def test_lost_weight_is_what_is_not_visited():
     assert selected.lost(SMALL, BEST)[12] <= selected.lost(SMALL, MEANS)[12]
 
 
-def test_a_choice_has_the_first_block_and_the_own_and_none_behind_the_query():
-    numbers = selected.subject(SMALL)
-    for rule in (MEANS, BEST):
-        visited = selected.chosen(numbers, rule, 6)
-        for row, seen in zip(numbers.rows, visited, strict=True):
-            blocks = {int(key) // 3 for key in np.flatnonzero(seen)}
-            assert blocks == {0, int(row) // 3}
-    assert not (selected.chosen(numbers, INDEXER, 96) & (np.arange(96) > numbers.rows[:, None])).any()
-
-
-def test_the_means_are_chosen_by_the_weights_on_compressed_keys():
+def test_a_choice_has_the_first_block_and_the_own_and_the_means_of_most_weight():
     """NSA, equations 8 and 10: a softmax over one key a block, added up over the heads of the group."""
     numbers = selected.subject(SMALL)
-    row, at = numbers.rows[20], 20
-    means = [numbers.k[3 * block : 3 * block + 3].mean(0) for block in range(21)]
-    total = sum(softmax(np.array(means, float) @ q[row]) for q in numbers.q.astype(float))
-    found = selected.importance(numbers, MEANS)[at]
+    for rule in (MEANS, BEST):
+        for row, seen in zip(numbers.rows, selected.chosen(numbers, rule, 6), strict=True):
+            assert {int(key) // 3 for key in np.flatnonzero(seen)} == {0, int(row) // 3}
+    assert not (selected.chosen(numbers, INDEXER, 96) & (np.arange(96) > numbers.rows[:, None])).any()
+    means = np.array([numbers.k[3 * block : 3 * block + 3].mean(0) for block in range(21)], float)
+    total = sum(softmax(means @ q[numbers.rows[20]]) for q in numbers.q.astype(float))
+    found = selected.importance(numbers, MEANS)[20]
     np.testing.assert_allclose(found[1:20], total[1:20], rtol=1e-5)
     assert np.isinf(found[[0, 20, 21]]).all()
 
