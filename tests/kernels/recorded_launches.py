@@ -1,16 +1,16 @@
 """What an MI300X would be given: launches that Triton makes there, of a driver that writes them down.
 
-Run by test_compile.py in a process of its own, as Triton either interprets or compiles; prints JSON, the
-sample of `tests.compile_matrix`, and what `compile_for_hopper` prints of the cases given. The last call finds
-less shared memory than the rule was told.
+Run by test_compile.py in a process of its own, as Triton either interprets or compiles; prints JSON, and then
+a line of it for each kernel of the cases given, TARGET=CASE[,CASE...], as `tests.compile_matrix` compiles
+them. The last launch finds less shared memory than the rule was told.
 """
 
+from tests import compile_matrix as offline  # noqa: I001 (before Triton, which it has compile)
 import json
 import sys
 import warnings
 from types import SimpleNamespace
 
-import compile_for_hopper as offline
 import torch
 from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
@@ -30,11 +30,7 @@ class Recorder:
         self.name = metadata.name
 
     def __call__(self, *handed):
-        grid, (*_, function, _packed, _metadata, _enter, _exit), arguments = (
-            handed[:3],
-            handed[3:9],
-            handed[9:],
-        )
+        grid, function, arguments = handed[:3], handed[4], handed[9:]
         assert function == "function"
         numbers = [each for each in flattened(arguments) if isinstance(each, int | float | torch.Tensor)]
         each = [one.data_ptr() if isinstance(one, torch.Tensor) else one for one in numbers]
@@ -65,9 +61,9 @@ def main() -> None:
     offline.stand_in()
     driver.set_active(Driver())
     device.WITHOUT_GPU = Device("gfx942", TOLD)
-    q = torch.zeros(1, 4, 200, 64, dtype=torch.float16)
+    q = torch.zeros(1, 4, 200, 16, dtype=torch.float16)
     table, held = torch.zeros(1, 16, dtype=torch.int32), torch.zeros(1, dtype=torch.int32)
-    pool = q.new_zeros(4, 16, 4, 64)
+    pool = q.new_zeros(4, 16, 4, 16)
     given = q.detach().requires_grad_()
     for _ in range(2):
         attention_paged(q[:, :, :1], pool, pool, table, held)
@@ -77,11 +73,10 @@ def main() -> None:
         warnings.simplefilter("always")
         attention(wide, wide, wide, algorithm="flash2")
     print(json.dumps({"launches": launches, "said": [str(each.message) for each in said]}))
-    from tests import compile_matrix  # from then on nothing is launched
-
-    compile_matrix.main(["--sample"])
-    list(compile_matrix.compiled_for("sm_90", []))  # whose the next ones are
-    compile_matrix.offline.main(sys.argv[1:], compile_matrix.KERNELS)
+    for asked in sys.argv[1:]:
+        target, cases = asked.split("=")
+        for one in offline.compiled_for(target, cases.split(",")):
+            print(json.dumps(one._asdict() | {"fault": one.fault}), flush=True)
 
 
 if __name__ == "__main__":
