@@ -15,14 +15,17 @@ from urllib.request import urlopen
 
 ROOT = Path(__file__).resolve().parents[1]
 CHROMIUMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-ARGUMENTS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update")
+ARGUMENTS = [
+    *("--no-sandbox", "--disable-gpu", "--disable-sync"),
+    *("--disable-background-networking", "--disable-component-update"),
+]
 PATIENCE = 60  # s to wait for anything
 
 
-def chromium(playwright, more: Sequence[str] = ()):
+def chromium(playwright):
     """A headless Chromium: the one of CHROMIUM, of the system, or Playwright's own."""
     path = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, CHROMIUMS)), None)
-    return playwright.chromium.launch(executable_path=path, args=[*ARGUMENTS, *more])
+    return playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,6 @@ import pytest
 
 from tests.dashboard import PATIENCE, chromium, served
 
-ARGUMENTS = [
-    "--disable-sync",
-    "--js-flags=--no-maglev --interrupt-budget=2000000",  # a page is opened anew again and again: only what
-    # is hot is worth optimising
-]
 LOCAL_SCHEMES = ("data", "blob", "about")
 SIZE = {"width": 1440, "height": 900}
 # `window.__player` of the picture that moves: its state, its frames, and what leads it to a place
@@ -65,7 +60,7 @@ def browser():
     api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     with api.sync_playwright() as playwright:
         try:
-            found = chromium(playwright, ARGUMENTS)
+            found = chromium(playwright)
         except api.Error as error:
             reason = f"no Chromium that starts: {str(error).splitlines()[0]}"
             (pytest.fail if os.environ.get("REQUIRE_BROWSER") == "1" else pytest.skip)(reason)

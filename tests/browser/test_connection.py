@@ -48,8 +48,8 @@ def test_a_failure_is_one_sentence_and_after_a_restart_of_the_server_the_first_c
         assert failure.evaluate(words).strip('"') == sentence.replace("\\\n", "")
         assert failure.inner_text().strip() == ""  # what Streamlit says, and its links, are hidden
         page.get_by_test_id("stSidebar").get_by_text("Head dimension").wait_for()
-        page.get_by_role("link", name="Traffic").click()
-        page.get_by_text("Over block sizes").wait_for()
+        page.get_by_role("link", name="Tiles").click()
+        page.locator(".st-key-tiles canvas").first.wait_for()
         failure.wait_for(state="detached")  # Streamlit takes away what is gone when the run ends
         settled(page)
     assert "a secret of the server" in log.read_text()

@@ -15,9 +15,11 @@ ODD = (
     "algorithm=flash1&seq=1000&heads=3&kv_heads=1&head_dim=48&window=77&causal=true&block_q=32&block_kv=16"
     "&hardware=a100"
 )
-WIDTHS = (1280, 1440, 1920, 1024)
+WIDTHS = (1440, 1024)
 AXE = Path(__file__).resolve().parents[2] / "node_modules" / "axe-core" / "axe.min.js"  # there after `npm ci`
 READ_ALOUD = ("softmax", "decoding")  # pages with every kind of control, which axe-core looks at
+SCHEMES = {name: ("dark", "light")[number % 2 :][:1] for number, name in enumerate(PAGES)}
+SCHEMES |= dict.fromkeys(READ_ALOUD, ("dark", "light"))  # contrasts are of a theme
 # faults of Streamlit's own sidebar before 1.66
 OF_STREAMLIT = ("aria-allowed-attr", "region") if streamlit.__version__ < "1.66" else ()
 CUT = """() => [...document.querySelectorAll('[data-testid=stMain] :is(p, [data-testid=stMetricValue] *)')]
@@ -100,17 +102,18 @@ def turned_to(page, dashboard, name):
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_is_drawn_in_both_themes_without_a_complaint_and_cuts_nothing_off(kept, dashboard, name):
+def test_a_page_is_drawn_without_a_complaint_and_cuts_nothing_off(kept, dashboard, name):
     page = kept
     page.set_viewport_size({"width": WIDTHS[0], "height": 900})
-    for scheme in ("dark", "light"):
+    for scheme in SCHEMES[name]:
         page.emulate_media(color_scheme=scheme)
         turned_to(page, dashboard, name)  # the server draws in a theme that it is told of by a run
         assert page.evaluate(SHOWN_SCHEME) == scheme
         is_sound(page, name, scheme)
     for width in WIDTHS:
-        page.set_viewport_size({"width": width, "height": 900})
-        settled(page)
+        if width != WIDTHS[0]:
+            page.set_viewport_size({"width": width, "height": 900})
+            settled(page)
         assert page.evaluate(WIDER) == page.evaluate(CUT) == [], f"at {width} pixels"
 
 
@@ -129,8 +132,8 @@ def test_a_link_restores_its_scenario_which_switching_pages_and_going_back_keep(
     assert scenario == {name: values[0] for name, values in parse_qs(ODD).items()}
     for name, value in (("Sequence", 1000), ("Head", 48), ("Query", 32), ("Key", 16)):
         stands_at(page, name, value)
-    page.get_by_role("link", name="Traffic").click()
-    page.wait_for_url("**/traffic?*")
+    page.get_by_role("link", name="Masks").click()
+    page.wait_for_url("**/masks?*")
     settled(page)
     assert query(page) == scenario
     slider(page, "Query").press("ArrowRight")
@@ -148,9 +151,7 @@ def test_a_link_restores_its_scenario_which_switching_pages_and_going_back_keep(
     assert query(page) == scenario
 
 
-@pytest.mark.parametrize(
-    "link", ["tiles", "masks?seq=512", "?seq=2048", "tour?step=3", "across?gpus=8", "start"]
-)
+@pytest.mark.parametrize("link", ["tiles", "?seq=2048", "tour?step=3", "start"])
 def test_one_press_of_back_leaves_what_a_link_has_opened(page, dashboard, link):
     page.goto(f"{dashboard}/_stcore/health")
     opened(page, f"{dashboard}/{link}")
@@ -166,7 +167,7 @@ def test_sliders_pressed_quickly_typed_numbers_and_presets_follow_each_other(pag
     opened(page, f"{dashboard}/masks?seq=64")
     control = slider(page, "Sequence")
     control.focus()
-    for end, key in (("32768", "ArrowRight"), ("64", "ArrowLeft"), ("32768", "ArrowRight")):
+    for end, key in (("32768", "ArrowRight"), ("64", "ArrowLeft")):
         for _ in range(9):  # never pulled back
             page.keyboard.press(key)
         page.wait_for_url(f"**seq={end}&**")
