@@ -5,6 +5,7 @@ import re
 import pytest
 
 from app import contents, rescale, zoom
+from app.gallery.picture import Drawn
 from app.notebook import show
 from app.watched import WATCHED, build
 from engine.experiment import Experiment
@@ -12,7 +13,6 @@ from engine.studies.rescales import example
 from tests.app.figures.test_watched_tables import stored_report
 from tests.app.test_streamlit_names import names
 from tests.browser.conftest import SIZE, window
-from tests.browser.players import SETTLED
 from tests.browser.test_pages import opened, query, settled
 
 pytestmark = pytest.mark.browser
@@ -28,36 +28,29 @@ ROOM = f"""() => {CHARTS}.map((chart) => {{
 HEADINGS = """() => [...document.querySelectorAll('.st-key-apart_traffic [data-testid=stColumn]')]
     .map((column) => column.querySelector('p').getBoundingClientRect().height)"""
 EXACT = 1  # pixel: what Plotly lets pass
+BLOCK = "window.__player.state()"
 
 
-def test_a_chart_leaves_its_labels_the_room_that_they_take_below_headings_of_one_line_each(page, dashboard):
-    """Plotly draws it once: it need not make more room, nor change what it is sent twice."""
-    page.goto(f"{dashboard}/traffic?seq=16384")
-    page.wait_for_function(DRAWN)
-    for *missing, plain in page.evaluate(ROOM):
-        assert max(map(abs, missing)) <= EXACT
-        assert plain
-    page.get_by_role("radio", name="requested from L2").click()
-    page.get_by_text("Over the length: requested from L2, counted").wait_for()
-    heights = page.evaluate(HEADINGS)
-    assert len(heights) == 3
-    assert max(heights) < 1.5 * min(heights)  # so that the charts below them are level
+def shown(page, tmp_path, drawn):
+    """A picture as a file: what is its script's alone needs no dashboard around it."""
+    file = tmp_path / "picture.html"
+    file.write_text(drawn.moving.offline(drawn.data, "A picture"), "utf-8")
+    page.goto(file.as_uri())
+    page.wait_for_function("() => window.__player?.state().sentence")  # a string is refused by its policy
 
 
-def test_boxes_move_from_step_to_step_and_say_what_happens(page, dashboard):
-    """On the page Beyond: a key leads on, each step has its sentence, and the picture is another one."""
-    opened(page, f"{dashboard}/beyond?topic=keys")
-    page.wait_for_function("window.__player?.state().sentence.startsWith('Attention visits all')")
+def test_boxes_move_from_step_to_step_and_say_what_happens(page, tmp_path):
+    """A key leads on, each step has its sentence, and the picture is another one."""
+    shown(page, tmp_path, contents.picture("beyond").of(Experiment(), topic="keys"))
+    assert page.evaluate(BLOCK)["sentence"].startswith("Attention visits all")
     canvas = page.locator(".player .stage canvas")
     before = canvas.evaluate("(canvas) => canvas.toDataURL()")
-    page.locator(".player").focus()
     page.keyboard.press("End")
-    page.wait_for_function("window.__player.state().sentence.startsWith('No choice leaves out less')")
+    page.wait_for_function(f"() => {BLOCK}.sentence.startsWith('No choice leaves out less')")
     assert canvas.evaluate("(canvas) => canvas.toDataURL()") != before
-    assert page.evaluate("window.__player.state().where") == "step 7 of 7"
+    assert page.evaluate(BLOCK)["where"] == "step 7 of 7"
 
 
-BLOCK = "window.__player.state()"
 # pixels of a film's picture that are not ground, and those that change with the moment
 FILMED = """async (root) => {
     const { player } = root, film = await player.takeHome.film({ hall: true }),
@@ -95,66 +88,25 @@ def test_the_playhead_walks_to_the_end_and_switching_the_overlap_off_redraws_lan
     assert page.watch.complaints == []
 
 
-def state(page) -> dict:
-    return page.evaluate("window.__player.state()")
-
-
-def test_keys_and_the_pointer_lead_through_a_run(page, dashboard):
-    """A causal scenario, modelled, in both orders."""
-    page.goto(f"{dashboard}/gpu?seq=2048&causal=true")
-    page.wait_for_function("window.__player?.state().sentence")
-    page.locator(".st-key-footprint").wait_for(state="attached")  # what a run of the page draws last
-    page.wait_for_selector("[data-testid=stApp][data-test-script-state=notRunning]")
-    page.get_by_text("this scenario", exact=True).click()
-    page.evaluate("document.activeElement.blur()")
-    page.wait_for_function("window.__player.state().sentence.startsWith('Heavy blocks first')")
-    page.evaluate(SETTLED)
-    press = page.keyboard.press
-
-    press("Home")
-    assert state(page)["time"] == 0
-    assert "0 of 512 are done" in state(page)["sentence"]
-    press("ArrowRight")
-    first = state(page)["time"]
-    press("ArrowRight")
-    assert 0 < first < state(page)["time"]
-    press("ArrowLeft")
-    assert state(page)["time"] == pytest.approx(first)
-    press(" ")
-    page.wait_for_function("(first) => window.__player.state().time > first", arg=first)
-    press(" ")
-    assert not state(page)["playing"]
-    press("End")
-    assert state(page)["time"] == pytest.approx(state(page)["longest"])
-    assert state(page)["sentence"].startswith("Heavy blocks first: 512 blocks took ")
-    assert "the tail" in state(page)["sentence"]
-
-
-STATE = "window.__player.state()"
-
-
 def test_keys_lead_through_the_run_and_to_marked_tiles(page, tmp_path):
     """As a file, which needs no kernel to run: a lab that visits hidden tiles."""
-    file = tmp_path / "lab.html"
-    file.write_text(WATCHED.offline(build(stored_report()), "Lab 5"), "utf-8")
-    page.goto(file.as_uri())
-    page.wait_for_function("() => window.__player?.state().sentence")
-    assert page.evaluate(f"{STATE}.sentence").startswith("Done, with 9 visits where FlashAttention-2 makes 6")
+    shown(page, tmp_path, Drawn(moving=WATCHED, data=build(stored_report())))
+    assert page.evaluate(f"{BLOCK}.sentence").startswith("Done, with 9 visits where FlashAttention-2 makes 6")
     source = page.locator(".source")
     assert "although the mask hides all of it" in source.locator("p").inner_text()
     assert source.locator(".lit").count() == 0
     page.keyboard.press("Home")
     for _ in range(2):
         page.keyboard.press("ArrowRight")
-    page.wait_for_function(f"() => {STATE}.position === 2")
+    page.wait_for_function(f"() => {BLOCK}.position === 2")
     assert "tl.load(k + places" in source.locator(".lit").inner_text()
-    while not re.search("it is extra|^Done", page.evaluate(f"{STATE}.sentence")):
+    while not re.search("it is extra|^Done", page.evaluate(f"{BLOCK}.sentence")):
         page.keyboard.press("ArrowRight")
     assert "tl.dot(q_tile" in source.locator(".lit.wrong").inner_text()
     page.keyboard.press(" ")
-    page.wait_for_function(f"() => {STATE}.playing && {STATE}.position > 10")
+    page.wait_for_function(f"() => {BLOCK}.playing && {BLOCK}.position > 10")
     page.keyboard.press(" ")
-    page.wait_for_function(f"() => !{STATE}.playing")
+    page.wait_for_function(f"() => !{BLOCK}.playing")
     assert page.watch.complaints == []
 
 
@@ -164,8 +116,18 @@ MARKED = """() => [...CSS.highlights.get('attention-term') ?? []].map((range) =>
 })"""
 
 
-def test_a_term_is_explained_where_it_is_pointed_at_and_another_page_is_marked_anew(page, dashboard):
-    page.goto(f"{dashboard}/traffic")
+def test_charts_leave_their_labels_room_and_terms_are_explained_here_and_on_the_next_page(page, dashboard):
+    """Plotly draws a chart once: it need not make more room, nor change what it is sent twice."""
+    page.goto(f"{dashboard}/traffic?seq=16384")
+    page.wait_for_function(DRAWN)
+    for *missing, plain in page.evaluate(ROOM):
+        assert max(map(abs, missing)) <= EXACT
+        assert plain
+    page.get_by_role("radio", name="requested from L2").click()
+    page.get_by_text("Over the length: requested from L2, counted").wait_for()
+    heights = page.evaluate(HEADINGS)
+    assert len(heights) == 3
+    assert max(heights) < 1.5 * min(heights)  # so that the charts below them are level
     page.wait_for_function(f"({MARKED})().some(([word]) => word === 'HBM')")
     settled(page)
     page.evaluate(
@@ -189,7 +151,7 @@ def test_a_term_is_explained_where_it_is_pointed_at_and_another_page_is_marked_a
     assert page.watch.complaints == []
 
 
-WINDOWS = ((768, 1024, 11), (1024, 768, 11), (1280, 720, 11), (390, 844, 14))  # px, the last of type
+WINDOWS = ((768, 1024, 11), (1280, 720, 11), (390, 844, 14))  # px, the last of type
 TYPE = """
 (() => {
     const sizes = (window.__sizes = new Map());
@@ -222,30 +184,23 @@ def test_no_word_of_a_picture_that_moves_is_too_small_however_narrow_the_window(
                 assert smallest > least - 0.01, f"{words!r} of {drawn.moving.title} at {width} by {height}"
 
 
-PAGES = ("tiles", "speed")
 PASSING = {
     "stSkeleton",
     "stAppSkeleton",
     "stTextInput",
-}  # while a script is loaded; where a sentence is typed
+}  # while it loads; where one types
 FAILING = {"stException", "stAlertContentError", "stDialog"}  # where something fails: test_connection.py
 THERE = """() => [...document.querySelectorAll('*')].flatMap((one) =>
     [one.dataset?.testid, ...one.classList, ...one.getAttributeNames()])"""
 
 
 def test_every_name_stands_on_a_page(page, dashboard):
-    seen = set()
-    for address in PAGES:
-        page.goto(f"{dashboard}/{address}")
-        page.wait_for_selector("[data-test-script-state=notRunning]")
-        page.locator(".st-key-style").wait_for(state="attached")
-        if address == "tiles":
-            page.locator(".st-key-footprint").wait_for(state="attached")
-            page.get_by_role("button", name="Download").click()
-            page.locator(".files li").first.wait_for()
-        page.wait_for_function("() => !document.querySelector('[data-testid=stSkeleton]')")
-        seen |= set(page.evaluate(THERE))
-    assert names() - seen - PASSING - FAILING == set()
+    opened(page, f"{dashboard}/speed")
+    page.locator(".st-key-footprint").wait_for()
+    page.get_by_role("button", name="Download").click()
+    page.locator(".files li").first.wait_for()
+    page.wait_for_function("() => !document.querySelector('[data-testid=stSkeleton]')")
+    assert names() - set(page.evaluate(THERE)) - PASSING - FAILING == set()
 
 
 DEPTH = "window.__player && window.__player.state().time"
@@ -268,9 +223,9 @@ def test_the_address_of_the_page_holds_the_depth(page, dashboard):
 
 
 def test_the_address_of_a_file_holds_the_depth_too(page, tmp_path):
-    file = tmp_path / "zoom.html"
-    file.write_text(zoom.ZOOM.offline(zoom.payload(Experiment.of(seq=256)), "Zoom"), "utf-8")
-    page.goto(f"{file.as_uri()}#zoom=4")
+    shown(page, tmp_path, Drawn(moving=zoom.ZOOM, data=zoom.payload(Experiment.of(seq=256))))
+    page.goto(f"{page.url}#zoom=4")
+    page.reload()
     page.wait_for_function(f"{DEPTH} === 4")
     page.keyboard.press("ArrowLeft")
     page.wait_for_url("**#zoom=3")
