@@ -24,7 +24,7 @@ COMMANDS = {  # where the main of each stands
     "record": ("engine.measuring.record", "main"),
     "merge": ("engine.recordings.merge", "main"),
     "calibrate": ("engine.measuring.calibrate", "main"),
-    "kernel": ("engine.watch.command", "main"),
+    "kernel": ("engine.watch.labs", "watch"),
     "lab": ("engine.watch.labs", "main"),
     "train-heads": ("engine.measuring.train_heads", "main"),
 }

@@ -9,7 +9,7 @@ from app.figures.base import Figure
 from app.figures.colours import Palette
 from app.figures.curves import Curve, curves
 from app.figures.units import seconds_text
-from engine.studies.paging import Paging
+from engine.studies.decoding import Paging
 
 TONES = ("q", "k", "v", "s", "o", "violet", "lime", "statistics")  # of sequences
 STYLE = """

@@ -9,7 +9,7 @@ from app.figures.algorithms import implementation, look
 from app.figures.base import Figure, drawn, line, marks
 from app.figures.colours import Palette
 from app.figures.units import digits, log_ticks
-from engine.studies.comparison import Roofline
+from engine.studies.survey import Roofline
 
 LEVELS = {"L2": ("square-open", "dash"), "HBM": ("circle-open", "solid")}  # the mark of a call, and its roof
 

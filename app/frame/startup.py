@@ -24,7 +24,6 @@ from engine.model.cluster.fabric import Fabric
 from engine.model.cluster.spread import METHODS
 from engine.recordings.file import recording_of, recordings
 from engine.recordings.rows import modelled_timings, nearest_shape, timings_of
-from engine.studies.comparison import modelled_rows
 from engine.studies.several_gpus import (
     CHOICES,
     ORDERS,
@@ -34,7 +33,7 @@ from engine.studies.several_gpus import (
     runs_of,
     spread_of,
 )
-from engine.studies.survey import by_length
+from engine.studies.survey import by_length, modelled_rows
 
 CONFIG = Path(__file__).parents[1] / ".streamlit" / "config.toml"
 TURN = 0.001  # s that one thread computes before another may: a page waits several times for its turn

@@ -25,7 +25,7 @@ from app.sidebar import BLOCKS, SEQUENCES
 from engine.experiment import Experiment, described
 from engine.measuring.user_kernel import WatchedFile, watch
 from engine.problem.heads import read
-from engine.watch import command
+from engine.watch.labs import DEFAULTS, lines
 from engine.watch.process import FailedError
 
 HEIGHT = 620  # px of a frame until its document tells its own
@@ -67,7 +67,7 @@ def show(
     if Path(str(scenario.get("inputs", ""))).suffix in (".npz", ".safetensors"):  # a file of heads
         scenario["inputs"] = read(scenario["inputs"])
     if kernel is not None:
-        return Shown([Experiment.of(**command.DEFAULTS | scenario)], lambda one: _watched(kernel, one))
+        return Shown([Experiment.of(**DEFAULTS | scenario)], lambda one: _watched(kernel, one))
     whole = isinstance(what, Experiment)
     own = {name: f"{scenario.pop(name)}" for name, of in OWN.items() if of.page == what and name in scenario}
     asked, wrong = read_own(own)
@@ -142,7 +142,7 @@ def _watched(kernel: str | Path | FunctionType, experiment: Experiment) -> Drawn
             found = ended.value
     if "failed" in found:
         raise FailedError(found["failed"])
-    return Drawn(moving=WATCHED, data=build(found), below=f"<pre>{escape(command.lines(found))}</pre>")
+    return Drawn(moving=WATCHED, data=build(found), below=f"<pre>{escape(lines(found))}</pre>")
 
 
 def fields(experiment: Experiment) -> list[dict[str, Any]]:

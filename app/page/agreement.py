@@ -20,8 +20,16 @@ from app.scenario.presentation import presenting
 from app.sidebar.recording import chosen_recording
 from app.sidebar.unused import unused
 from engine.experiment import Experiment
-from engine.measuring.agreement import AGREE, ORIGIN, PAIRS, Agreement, kept, small_sibling
-from engine.measuring.kernel_traffic import COUNT, RealTraffic
+from engine.measuring.agreement import (
+    AGREE,
+    COUNT,
+    ORIGIN,
+    PAIRS,
+    Agreement,
+    RealTraffic,
+    kept,
+    small_sibling,
+)
 from engine.problem.hardware import Gpu, gpu_named
 from engine.recordings.file import recording_of, recordings
 from engine.recordings.recording import Recording

@@ -22,7 +22,7 @@ from engine import simulate
 from engine.algorithms import BACKWARD, backward
 from engine.experiment import Experiment
 from engine.measuring.agreement import CHECK, GRADIENTS, GRADIENTS_ORIGIN, Agreement, small_backward
-from engine.studies import recomputation as study
+from engine.studies import gains as study
 from engine.worker.client import Job
 
 COUNTED = """

@@ -34,8 +34,7 @@ from engine.algorithms import split_kv
 from engine.experiment import Experiment
 from engine.model.simulation import Simulation, simulate
 from engine.studies import decoding as studies
-from engine.studies.decoding import Parts
-from engine.studies.paging import paging_of
+from engine.studies.decoding import Parts, paging_of
 from engine.trace.memory import SramOverflow
 
 SPLIT = {"seq": 1, "seq_kv": 8192, "heads": 32, "kv_heads": 8, "head_dim": 128, "splits": 8}

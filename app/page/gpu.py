@@ -29,8 +29,8 @@ from engine.problem.problem import Problem
 from engine.recordings import timelines
 from engine.recordings.file import recording_of, recordings
 from engine.recordings.recording import Recording, TracedCall
-from engine.studies.comparison import HERE
 from engine.studies.drawable import watchable
+from engine.studies.survey import HERE
 from engine.studies.timeline_files import chrome_trace
 
 MODELLED, BESIDE = "modelled", "beside"

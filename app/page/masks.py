@@ -22,7 +22,7 @@ from engine.problem.problem import Mask
 from engine.recordings.recording import Recording
 from engine.recordings.timing import VariantTiming
 from engine.studies import masks as studies
-from engine.studies.terms import FAINT, ramps
+from engine.studies.masks import FAINT, ramps
 
 DOCUMENTS = (1, 2, 4, 8, 16, 32, 64, 256, 1024)
 TERM_NAMES = {"softcap": "a softcap", "sinks": "sinks", "alibi": "ALiBi"}

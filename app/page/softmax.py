@@ -19,8 +19,8 @@ from engine.experiment import Experiment
 from engine.problem.heads import text_of
 from engine.problem.inputs import fits, tokens_of, written
 from engine.studies.drawable import drawable
+from engine.studies.masks import CAPS, capped, score_terms
 from engine.studies.rescales import raised_at, row_of
-from engine.studies.terms import CAPS, capped, score_terms
 from engine.trace.rows import HeadRow
 from engine.trace.softmax import PRESETS
 

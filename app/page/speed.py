@@ -34,10 +34,17 @@ from engine.recordings.file import recording_of, recordings
 from engine.recordings.recording import Recording
 from engine.recordings.rows import nearest_shape, recorded_rows, timings_of
 from engine.studies import gains
-from engine.studies.comparison import HERE, measured_rows, modelled_rows, roofline
 from engine.studies.decoding import decoding_of
 from engine.studies.model_errors import medians, published
-from engine.studies.survey import LONGEST, by_length, side_by_side
+from engine.studies.survey import (
+    HERE,
+    LONGEST,
+    by_length,
+    measured_rows,
+    modelled_rows,
+    roofline,
+    side_by_side,
+)
 from engine.worker.client import Job
 
 METRICS = {key: name for key, (name, _) in figures.METRICS.items()}

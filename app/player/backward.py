@@ -13,7 +13,7 @@ from engine.model.simulation import simulate
 from engine.problem.inputs import make_inputs, make_output_gradient
 from engine.problem.problem import Problem
 from engine.studies.drawable import drawable
-from engine.studies.recomputation import standard_backward_bytes
+from engine.studies.gains import standard_backward_bytes
 from engine.trace.rows import gradient_rows, sampled_rows, tile_share
 
 

@@ -7,7 +7,7 @@ import streamlit as st
 
 from app.scenario import state
 from engine.experiment import ExperimentError
-from engine.studies import beyond, paging, several_gpus, tensor_memory, your_model, zoom
+from engine.studies import beyond, decoding, several_gpus, tensor_memory, your_model, zoom
 
 
 class Own(NamedTuple):
@@ -24,7 +24,7 @@ class Own(NamedTuple):
 
 ASKED = {
     "across": several_gpus,
-    "decoding": paging,
+    "decoding": decoding,
     "zoom": zoom,
     "model": your_model,
     "flash3": tensor_memory,

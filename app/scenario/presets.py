@@ -4,7 +4,7 @@ from functools import cache
 from urllib.parse import parse_qsl
 
 from engine.experiment import Experiment
-from engine.watch.command import DEFAULTS
+from engine.watch.labs import DEFAULTS
 
 PRESETS = {  # by name, what a link to each holds
     "The 4096-token example": "seq=4096&head_dim=128&block_q=128&causal=true",

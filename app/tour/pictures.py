@@ -44,7 +44,7 @@ from engine.studies.several_gpus import taught
 from engine.studies.survey import cuts, grown
 from engine.studies.warp_groups import Inside
 from engine.studies.warp_groups import inside as lanes_of
-from engine.trace.broken import ALPHA
+from engine.trace.rows import ALPHA
 
 IN_RACE = ("eager", "standard", "flash2", "flash3")
 LINKS = """

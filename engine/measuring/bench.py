@@ -1,19 +1,26 @@
-"""A bench: every implementation checked against float64, then timed in turns."""
+"""A bench: every implementation checked against float64, then timed in turns.
 
+Without a GPU the kernels run in Triton's interpreter, and what that takes is known beforehand.
+"""
+
+import math
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from math import inf
 
+import numpy as np
+
 from engine.algorithms import FORWARD
 from engine.experiment import Experiment
 from engine.measuring import clock
 from engine.measuring.implementations import Implementation, input_bytes
-from engine.measuring.interpreter import too_long
 from engine.measuring.machine import Machine
 from engine.measuring.trial import Checked, Trial, attempt
+from engine.problem.bounds import key_bounds
 from engine.problem.problem import Problem, Tiling
 from engine.recordings.timing import Times, Timing
+from engine.studies.drawable import at_length, drawable
 
 HEAVY = 8  # who takes more than this part of the memory is not timed in turns: allocating would be timed too
 LONGEST_RECORDED = 0.6  # seconds per call, of what is recorded
@@ -121,3 +128,48 @@ class Bench:
             else:
                 times |= {name: clock.percentiles(seconds) for name, seconds in spent.items()}
         return times
+
+
+LONGEST = 3.0  # seconds per call
+MOST_TILES = (16, 12, 8, 6, 4, 3, 2, 1)  # across: the first that is quick enough
+INTERPRETED = "interpreted: for correctness, not speed"
+
+
+def interpreter_seconds(experiment: Experiment) -> float:
+    """What one call of an experiment's algorithm would take in Triton's interpreter, roughly."""
+    problem, tiling = experiment.problem, experiment.tiling
+    bounds = key_bounds(problem, tiling)
+    visits = np.maximum(bounds.stop - bounds.first, 0).sum()
+    if experiment.record.unfused:
+        visits = len(bounds.first) * -(-problem.seq_kv // tiling.block_kv)
+    fixed, scores = experiment.record.interpreter_ms
+    tile = fixed + scores * tiling.block_q * tiling.block_kv / 1e3
+    return float(problem.batch * problem.heads * visits * tile / 1e3)
+
+
+def quick(experiment: Experiment, seconds: float, scores: float = math.inf) -> Experiment:
+    """The experiment, or the same with fewer queries and keys, so that the interpreter takes so long at most.
+
+    scores: of all heads, that there may be; at one tile across it may take longer, or have more.
+    """
+    for most in MOST_TILES:
+        sibling = drawable(experiment, most)
+        problem = sibling.problem
+        few = problem.heads * problem.seq_q * problem.seq_kv <= scores
+        if few and interpreter_seconds(sibling) <= seconds:
+            break
+    return sibling
+
+
+def too_long(experiment: Experiment) -> str | None:
+    """A sentence where the interpreter would take longer than LONGEST, with the most keys that it manages."""
+    if experiment.record.interpreter_ms is None:
+        return "Triton's interpreter does not run it"
+    seconds = interpreter_seconds(experiment)
+    if seconds <= LONGEST:
+        return None
+    keys = 1
+    while interpreter_seconds(at_length(experiment, 2 * keys)) <= LONGEST:
+        keys *= 2
+    largest = f"largest here is N = {keys:,}" if keys > 1 else "no length is short enough here"
+    return f"would take about {seconds:,.0f} s per call in the interpreter; {largest}"

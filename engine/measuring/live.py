@@ -22,7 +22,7 @@ from engine.recordings.counters import nearest_counters
 from engine.recordings.recording import Recording, TracedCall
 from engine.recordings.rows import BACKWARD_PROVIDER
 from engine.recordings.samples import Samples, nearest_samples
-from engine.studies.comparison import HERE
+from engine.studies.survey import HERE
 from engine.worker.jobs import JobError, Update
 
 LIVE = "engine.measuring.live:live"

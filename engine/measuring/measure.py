@@ -13,11 +13,10 @@ from typing import Any
 
 from engine.algorithms import FORWARD, flash2
 from engine.experiment import PARAMETERS, Experiment
-from engine.measuring.bench import Bench
+from engine.measuring.bench import INTERPRETED, Bench
 from engine.measuring.cluster import contenders, rows_of
 from engine.measuring.exact import ALLOWED
 from engine.measuring.implementations import implementations
-from engine.measuring.interpreter import INTERPRETED
 from engine.measuring.machine import machine
 from engine.measuring.ranks import Ranks
 from engine.parser import Parser, whole

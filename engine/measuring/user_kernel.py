@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from engine.experiment import PARAMETERS, Experiment
-from engine.measuring.interpreter import quick
+from engine.measuring.bench import quick
 from engine.measuring.libraries import torch
 from engine.problem.problem import Problem
 from engine.watch import launches
-from engine.watch.command import FILE_VALUES
-from engine.watch.labs import Lab, labs
+from engine.watch.labs import FILE_VALUES, Lab, labs
 from engine.watch.process import FailedError, Limits, run
 from engine.worker.jobs import JobError, Update
 

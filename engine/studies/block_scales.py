@@ -19,8 +19,8 @@ from engine.recordings.nearest import WIDTH, differing, doublings, length, maske
 from engine.recordings.recording import Recording
 from engine.recordings.timing import Fp8Timing
 from engine.studies.beyond import text_heads
+from engine.trace.memory import streamed
 from engine.trace.rows import masked_scores
-from engine.trace.streamed import streamed
 
 MANTISSA = 23  # bits of a float32's fraction
 ROWS, KEYS = 64, 512  # queries that are looked at, and the most keys

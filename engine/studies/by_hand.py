@@ -10,7 +10,7 @@ from engine.model.launch import Launch
 from engine.problem.hardware import GPUS
 from engine.problem.problem import Problem, Tiling
 from engine.trace.execute import Executor, Trace
-from engine.trace.streamed import streamed
+from engine.trace.memory import streamed
 
 TOKENS, BLOCK = 4, 2
 Q = ((1, 0), (0, 1), (1, 1), (1, -2))

@@ -19,7 +19,7 @@ from engine.recordings.file import is_of, recordings
 from engine.recordings.recording import Recording
 from engine.recordings.rows import timings_of
 from engine.studies.by_hand import online_softmax
-from engine.studies.recomputation import MOVED, ONE_KERNEL, PRODUCTS, STORED, TWO_KERNELS, recomputation
+from engine.studies.gains import MOVED, ONE_KERNEL, PRODUCTS, STORED, TWO_KERNELS, recomputation
 from engine.trace.execute import execute
 from engine.trace.softmax import PRESETS, falling, online_steps
 

@@ -19,8 +19,7 @@ import numpy as np
 from engine.problem.gpu import Gpu
 from engine.small.model import rotated
 from engine.studies.beyond import Cost
-from engine.trace.memory import Memory
-from engine.trace.streamed import Counted, memory_of, streamed
+from engine.trace.memory import Counted, Memory, memory_of, streamed
 
 HEADS, PROJECTED, ABSORBED, GROUPS = "heads", "projected", "absorbed", "groups"
 LONG = 2**30  # keys, beside which what one query takes does not count

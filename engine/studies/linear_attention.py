@@ -13,7 +13,7 @@ import numpy as np
 from engine.problem.gpu import Gpu
 from engine.studies.beyond import Cost
 from engine.studies.block_scales import apart
-from engine.trace.streamed import Counted, memory_of
+from engine.trace.memory import Counted, memory_of
 
 HEAD_DIM, CHUNK, BYTES, STATE_BYTES = 128, 64, 2, 4  # of a number of Q, K, V and O; of S
 LENGTHS = tuple(2**power for power in range(6, 18))

@@ -21,8 +21,7 @@ from engine.studies.several_gpus import TAUGHT_GPUS, taught
 from engine.studies.tensor_memory import ALL, on_blackwell, variant
 from engine.studies.warp_partition import STEPS, partitions
 from engine.studies.zoom import zoom
-from engine.trace.broken import ALPHA, errors
-from engine.trace.rows import sampled_rows
+from engine.trace.rows import ALPHA, errors, sampled_rows
 
 GIVEN, COMPUTED, COUNTED, MODELLED, RECORDED = "given", "computed", "counted", "modelled", "recorded"
 ORIGINS = (GIVEN, COMPUTED, COUNTED, MODELLED, RECORDED)  # a number put together of two is what comes later

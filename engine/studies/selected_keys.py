@@ -18,8 +18,8 @@ from engine.problem.dtype import round_e4m3
 from engine.problem.heads import kept
 from engine.problem.inputs import fits, make_inputs
 from engine.studies.beyond import text_heads
+from engine.trace.memory import Counted, memory_of, streamed
 from engine.trace.softmax import falling
-from engine.trace.streamed import Counted, memory_of, streamed
 
 ALL, WINDOW, MEANS, BEST, INDEXER, TOKENS = "all", "window", "means", "best", "indexer", "tokens"
 RULES = (WINDOW, MEANS, BEST, INDEXER, TOKENS)

@@ -11,7 +11,7 @@ from engine.problem.bounds import blocks, visible
 from engine.problem.inputs import make_inputs
 from engine.problem.problem import Problem
 from engine.problem.terms import SINK, SLOPE
-from engine.trace.broken import ALPHA, DIVISION, MASK, MAXIMUM, SUM
+from engine.trace.rows import ALPHA, DIVISION, MASK, MAXIMUM, SUM
 
 SEQUENCES = st.one_of(st.integers(1, 200), st.sampled_from([1, 15, 16, 17, 63, 64, 65, 128]))
 BLOCKS = st.sampled_from([16, 32, 64, 128])

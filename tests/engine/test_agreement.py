@@ -9,7 +9,7 @@ import pytest
 from engine.experiment import Experiment
 from engine.measuring import agreement
 from engine.measuring.agreement import AGREE, CHECK, GRADIENTS, PAIRS, small_backward, unfused_gradients
-from engine.measuring.interpreter import interpreter_seconds
+from engine.measuring.bench import interpreter_seconds
 from engine.problem.bounds import visible
 from engine.problem.inputs import make_inputs, make_output_gradient
 from engine.problem.problem import Problem

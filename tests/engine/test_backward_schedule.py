@@ -11,7 +11,7 @@ from engine.problem.dtype import round_to
 from engine.problem.inputs import make_inputs, make_output_gradient
 from engine.problem.problem import Problem
 from engine.schedule.step import Operation, Tensor
-from engine.studies.recomputation import FLOPS, KEPT, MOVED, STORED, TWO_KERNELS, recomputation
+from engine.studies.gains import FLOPS, KEPT, MOVED, STORED, TWO_KERNELS, recomputation
 from engine.trace.execute import GradientTrace, execute, execute_backward
 from engine.trace.memory import SramOverflow
 from engine.trace.rows import gradient_rows

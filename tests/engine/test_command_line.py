@@ -118,7 +118,7 @@ def test_the_module_runs_without_torch_and_triton():
     program = (
         "import sys; sys.modules['torch'] = sys.modules['triton'] = None\n"
         "from engine.__main__ import main\n"
-        "import engine.worker.client, engine.trace.softmax, engine.trace.execute, engine.studies.comparison\n"
+        "import engine.worker.client, engine.trace.softmax, engine.trace.execute, engine.studies.survey\n"
         "sys.exit(main(sys.argv[1:]))"
     )
     done = subprocess.run(

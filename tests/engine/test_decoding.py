@@ -19,7 +19,7 @@ from engine.recordings.recording import Recording, identity
 from engine.recordings.timing import Decoding
 from engine.schedule.step import Tensor
 from engine.studies import decoding as studies
-from engine.studies.paging import MOST_ROOM, PAGE_SIZES, SEQUENCES, lengths_of, paging_of
+from engine.studies.decoding import MOST_ROOM, PAGE_SIZES, SEQUENCES, lengths_of, paging_of
 from engine.trace.execute import execute
 from tests.engine.closed_form import split_kv_bytes
 from tests.engine.strategies import dense_mask, exact_attention, experiments

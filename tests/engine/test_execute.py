@@ -8,10 +8,9 @@ from engine import Experiment, simulate
 from engine.algorithms import compared
 from engine.problem.dtype import round_to
 from engine.problem.terms import SINK
-from engine.trace.broken import ALPHA, DIMS, FLAWS, MAXIMUM, errors
 from engine.trace.execute import execute
 from engine.trace.memory import SramOverflow
-from engine.trace.rows import row_statistics
+from engine.trace.rows import ALPHA, DIMS, FLAWS, MAXIMUM, errors, row_statistics
 from tests.engine.strategies import exact_attention, experiments, one_head, online, softmax
 
 EPSILON = {"float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}

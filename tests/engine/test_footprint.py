@@ -11,7 +11,7 @@ from engine.model.launch import launch
 from engine.problem.hardware import GPUS, KIB
 from engine.recordings.file import recordings
 from engine.schedule.step import Tensor
-from engine.studies.comparison import roofline
+from engine.studies.survey import roofline
 
 
 def footprint_of(experiment: Experiment) -> Footprint:

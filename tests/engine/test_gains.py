@@ -10,7 +10,6 @@ from engine.layers.config import shipped
 from engine.parameter import LARGEST_SEQUENCE
 from engine.problem.hardware import GPUS, same_machine
 from engine.recordings.file import recordings
-from engine.studies.comparison import measured_rows, modelled_rows
 from engine.studies.gains import (
     bytes_less,
     fused_of,
@@ -22,7 +21,16 @@ from engine.studies.gains import (
     reasons,
     recorded_gains,
 )
-from engine.studies.survey import by_length, cuts, grown, growth, rows_that_fit, tile_bytes
+from engine.studies.survey import (
+    by_length,
+    cuts,
+    grown,
+    growth,
+    measured_rows,
+    modelled_rows,
+    rows_that_fit,
+    tile_bytes,
+)
 from engine.studies.your_model import PROMPTS, TAUGHT, layer_time, taught
 
 

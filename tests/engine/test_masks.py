@@ -19,8 +19,19 @@ from engine.problem.bounds import (
 )
 from engine.problem.inputs import make_inputs
 from engine.problem.problem import Mask, Problem
-from engine.studies.masks import density, masks_of, plain, under_masks
-from engine.studies.terms import CAPS, SINKS, capped, ramp, ramps, score_terms, slope_of
+from engine.studies.masks import (
+    CAPS,
+    SINKS,
+    capped,
+    density,
+    masks_of,
+    plain,
+    ramp,
+    ramps,
+    score_terms,
+    slope_of,
+    under_masks,
+)
 from tests.engine.strategies import dense_mask, experiments, tile_counts
 
 

@@ -13,9 +13,8 @@ import kernels
 from engine.algorithms import ALGORITHMS, BACKWARD, FORWARD
 from engine.experiment import Experiment
 from engine.measuring import bench_kernels, clock
-from engine.measuring.bench import LONGEST_RECORDED, Bench
+from engine.measuring.bench import LONGEST_RECORDED, Bench, interpreter_seconds
 from engine.measuring.implementations import Implementation, _dao_ailab, implementations
-from engine.measuring.interpreter import interpreter_seconds
 from engine.measuring.machine import Machine
 from engine.measuring.measure import (
     at_length,

@@ -8,7 +8,7 @@ import torch
 
 from engine import Experiment
 from engine.measuring import user_kernel
-from engine.measuring.interpreter import interpreter_seconds
+from engine.measuring.bench import interpreter_seconds
 from engine.measuring.trial import random_inputs
 from engine.measuring.user_kernel import MOST_SECONDS, interpretable, saved, watch, watched_file
 from engine.watch import launches

@@ -22,7 +22,7 @@ import pytest
 
 from engine import Experiment, process_tree
 from engine.__main__ import main
-from engine.watch import command, confined
+from engine.watch import confined, labs
 from engine.watch import process as watch_process
 from engine.watch.confined import answer_of, understood
 from engine.watch.process import FailedError, Limits
@@ -113,9 +113,7 @@ def test_whoever_interrupts_a_file_while_it_is_imported_ends_it(tmp_path):
 @pytest.mark.parametrize("findings", [[], [{"sentence": "A tile is missing."}]])
 def test_exit_codes_say_whether_there_are_findings(monkeypatch, capsys, findings):
     asked = []
-    monkeypatch.setattr(
-        command, "run", lambda *given: asked.append(given) or {**REPORT, "findings": findings}
-    )
+    monkeypatch.setattr(labs, "run", lambda *given: asked.append(given) or {**REPORT, "findings": findings})
     words = "kernel my.py --seq 128 --heads 4 --head-dim 32 --block-q 32 --block-kv 16 --causal --json"
     assert main(words.split()) == bool(findings)
     assert json.loads(capsys.readouterr().out)["findings"] == findings
@@ -149,10 +147,10 @@ def test_a_sentence_of_the_process_names_the_file(monkeypatch, tmp_path):
     file.touch()
     monkeypatch.setattr(watch_process, "answered", lambda *_: {"sentence": "it\nended."})
     with pytest.raises(FailedError, match=r"^mine\.py: it ended\.$"):
-        command.run(file, Experiment.of(seq=16), Limits())
+        labs.run(file, Experiment.of(seq=16), Limits())
     monkeypatch.setattr(watch_process, "find_spec", lambda _: None)
     with pytest.raises(FailedError, match="because Triton is not installed here"):
-        command.run(file, Experiment.of(seq=16), Limits())
+        labs.run(file, Experiment.of(seq=16), Limits())
 
 
 def test_a_file_is_asked_for_no_mask_that_it_is_not_told_of():

@@ -7,7 +7,7 @@ import torch
 
 import kernels
 from engine import Experiment, simulate
-from engine.measuring.kernel_traffic import MASK, NAMES, beside, report
+from engine.measuring.agreement import MASK, NAMES, beside, report
 from engine.problem.bounds import key_bounds
 from engine.schedule.step import Tensor
 from engine.watch.interpreter import reporting

@@ -11,8 +11,8 @@ from app.figures.colours import palette
 from app.figures.roofline import roofline
 from app.figures.speed import BYTES, TIME, gains_by_length
 from engine.experiment import Experiment
-from engine.studies.comparison import Roofline
 from engine.studies.gains import Gain
+from engine.studies.survey import Roofline
 
 COLOURS = palette(False)
 ROW = {

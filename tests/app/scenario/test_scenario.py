@@ -15,7 +15,7 @@ from app.scenario.page_values import OWN
 from app.scenario.widgets import _with, changed
 from engine.experiment import PARAMETERS, Experiment
 from engine.problem.problem import Mask
-from engine.studies import beyond, paging, several_gpus, tensor_memory, your_model, zoom
+from engine.studies import beyond, decoding, several_gpus, tensor_memory, your_model, zoom
 from tests.engine.strategies import on_one_gpu
 
 
@@ -223,5 +223,5 @@ def test_the_bare_address_is_the_start_and_with_a_scenario_it_leads_to_the_tiles
 
 
 def test_no_two_pages_ask_for_a_value_of_one_name():
-    asked = (each.CHOICES for each in (beyond, paging, several_gpus, tensor_memory, your_model, zoom))
+    asked = (each.CHOICES for each in (beyond, decoding, several_gpus, tensor_memory, your_model, zoom))
     assert len(OWN.keys() - PARAMETERS) == sum(map(len, asked))  # nor one of the scenario
