@@ -32,6 +32,12 @@ def test_the_oldest_go_when_the_bytes_are_too_many():
     assert (made, make.bytes) == ([100, 101, 102], 202)
     make(101)
     assert made == [100, 101, 102, 101]
+    few, _ = noting(10**6, lambda number: (np.zeros(1, np.uint8), {"again": Grows(number)}), most=3)
+    for number in range(1, 6):  # bounded by their number
+        few(number)
+    assert few.bytes == (1 + 3) + (1 + 4) + (1 + 5)
+    few.cache_clear()
+    assert few.bytes == 0
 
 
 def test_arrays_that_come_later_count_and_a_result_too_large_is_given_but_not_kept():
@@ -87,18 +93,6 @@ def test_what_cannot_be_made_is_tried_again():
         with pytest.raises(ValueError, match="it"):
             make("it")
     assert tries == ["it", "it"]
-
-
-def test_many_small_ones_are_bounded_by_their_number():
-    @cached(most=3, most_bytes=10**6)
-    def make(number):
-        return (np.zeros(1, np.uint8), {"again": np.zeros(number, np.uint8)})
-
-    for number in range(1, 6):
-        make(number)
-    assert make.bytes == (1 + 3) + (1 + 4) + (1 + 5)
-    make.cache_clear()
-    assert make.bytes == 0
 
 
 def test_what_is_given_the_same_numbers_is_made_once_and_the_oldest_go():

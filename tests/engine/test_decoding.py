@@ -27,7 +27,6 @@ from tests.engine.test_execute import EPSILON, check
 from tests.engine.test_recording import DEVICE
 
 SPLITS = st.sampled_from([1, 2, 3, 5, 8, 40])
-OWN_BLOCKS = 16, 128  # of the kernel for one query, its heads in groups of 16 at most
 
 
 @st.composite
@@ -50,9 +49,9 @@ def packed_mask(experiment: Experiment) -> np.ndarray:
 
 
 @given(split())
-def test_visited_tiles_are_those_that_the_packed_rows_see(experiment):
-    mask, tiling = packed_mask(experiment), experiment.tiling
-    counts = simulate(experiment).traffic.per_head
+def test_visited_tiles_are_those_that_the_packed_rows_see_and_splits_share_them_evenly_in_order(experiment):
+    mask, tiling, simulation = packed_mask(experiment), experiment.tiling, simulate(experiment)
+    counts = simulation.traffic.per_head
     tiles = [
         mask[i : i + tiling.block_q, j : j + tiling.block_kv]
         for i in range(0, len(mask), tiling.block_q)
@@ -62,12 +61,7 @@ def test_visited_tiles_are_those_that_the_packed_rows_see(experiment):
     assert counts.tiles_full == sum(tile.all() for tile in tiles)
     dims = experiment.problem.head_dim + experiment.problem.v_dim
     assert counts.flops == 2 * dims * sum(tile.size for tile in tiles if tile.any())
-
-
-@given(split())
-def test_splits_share_the_key_blocks_of_a_row_block_evenly_and_in_order(experiment):
-    schedule = simulate(experiment).schedule
-    phase, splits, bounds = schedule.phases[0], experiment.tiling.splits, schedule.bounds
+    phase, splits, bounds = simulation.schedule.phases[0], tiling.splits, simulation.schedule.bounds
     for block in range(len(bounds.first)):
         programs = range(block * splits, (block + 1) * splits)
         visited = [key for at in programs for key in range(phase.first[at], phase.stop[at])]
@@ -118,14 +112,9 @@ def test_every_part_is_attention_over_its_own_keys(experiment):
 def test_the_bytes_are_those_of_the_formula(experiment):
     for causal in (False, True):
         one = experiment.changed(causal=causal)
-        assert simulate(one).traffic.per_head.requested.total == split_kv_bytes(one)
-
-
-def test_one_split_leaves_no_parts_and_needs_no_second_kernel():
-    simulation = simulate(Experiment.of(algorithm="split_kv", seq=1, seq_kv=4096))
-    assert [phase.name for phase in simulation.schedule.phases] == ["split"]
-    assert simulation.traffic.requested.written[Tensor.PARTIAL] == 0
-    assert simulation.experiment.tiling.splits == 1
+        found = simulate(one)
+        assert found.traffic.per_head.requested.total == split_kv_bytes(one)
+        assert (len(found.schedule.phases) == 1) == (one.tiling.splits == 1)  # no second kernel
 
 
 def test_the_bytes_are_those_that_a_gpu_counted():
@@ -134,10 +123,8 @@ def test_the_bytes_are_those_that_a_gpu_counted():
     assert len(rows) >= 4
     for row in rows:
         splits = int(row.kernels[0].grid.split(" x ")[0]) // (row.problem.batch * row.problem.kv_heads)
-        experiment = Experiment(problem=row.problem).changed(
-            algorithm="split_kv", splits=splits, block_q=OWN_BLOCKS[0], block_kv=OWN_BLOCKS[1]
-        )
-        traffic = simulate(experiment).traffic
+        own = {"algorithm": "split_kv", "splits": splits, "block_q": 16, "block_kv": 128}  # the kernel's
+        traffic = simulate(Experiment(problem=row.problem).changed(**own)).traffic
         lse = traffic.requested.read[Tensor.PARTIAL_LSE]
         assert row.total("tile_read") == pytest.approx(traffic.requested.total_read + 7 * lse, rel=2e-4)
         assert row.total("dram_read") == pytest.approx(traffic.dram.total_read, rel=0.02)
@@ -178,15 +165,12 @@ def test_rows_and_splits_are_the_kernels_own_choice(dtype, heads, keys, window, 
     [({}, 5000), ({"window": 77}, 77), ({"documents": 7}, 715), ({"documents": "4900:100"}, 100)],
 )
 def test_the_query_sees_what_its_mask_leaves(mask, keys):
-    """The last of 7 documents begins at key 6 · 5,000 // 7 = 4,285."""
-    assert studies.keys_seen(studies.decoding_of(Experiment.of(seq=5000, **mask))) == keys
-
-
-def test_the_next_token_keeps_the_scenarios_cache():
-    scenario = Experiment.of(seq=4096, heads=8, kv_heads=2, splits=4, window=100, batch=3)
+    """The last of 7 documents begins at key 6 · 5,000 // 7 = 4,285. The cache is the scenario's."""
+    scenario = Experiment.of(seq=5000, heads=8, kv_heads=2, splits=4, batch=3, **mask)
     decoding = studies.decoding_of(scenario)
-    assert (decoding.problem.seq_q, decoding.problem.seq_kv, decoding.tiling.splits) == (1, 4096, 4)
-    assert decoding.problem.mask.window == 100
+    assert studies.keys_seen(decoding) == keys
+    assert (decoding.problem.seq_q, decoding.problem.seq_kv, decoding.tiling.splits) == (1, 5000, 4)
+    assert decoding.problem.mask.window == mask.get("window")
     assert studies.decoding_of(decoding) == decoding
 
 
@@ -214,9 +198,8 @@ def test_the_parts_merge_to_float64(experiment):
 
 
 def test_merging_a_part_more_is_attention_over_its_keys_too():
-    parts = studies.parts_of(
-        studies.decoding_of(Experiment.of(heads=1, seq_kv=640, dtype="float32", splits=5))
-    )
+    scenario = Experiment.of(heads=1, seq_kv=640, dtype="float32", splits=5)
+    parts = studies.parts_of(studies.decoding_of(scenario))
     _, k, v, q = one_key_head(parts.experiment, seed=0)
     for step in range(1, 6):
         stop = parts.keys[step - 1][1]
@@ -247,16 +230,11 @@ def test_the_nearest_recorded_cache_is_shown():
         if row.provider == "split_kv":  # the bytes that the recorded rate counts
             assert row.bytes_per_second * row.times.p50 == pytest.approx(studies.key_reads(simulate(like)))
     assert (like.problem, like.tiling.block_q) == (rows[0].problem, 16)
-    assert studies.recorded_near(recordings()[0].__class__(recordings()[0].device), like) == ()
-
-
-@pytest.mark.parametrize(
-    ("heads", "kv_heads", "recorded"), [(64, 16, 8), (8, 8, 32), (16, 16, 32), (8, 1, 8)]
-)
-def test_heads_that_share_keys_are_set_beside_such_heads(heads, kv_heads, recorded):
-    decoding = studies.decoding_of(Experiment.of(**{**LONG, "heads": heads, "kv_heads": kv_heads}))
-    rows = studies.recorded_near(recordings()[0], decoding)
-    assert {row.problem.kv_heads for row in rows} == {recorded}
+    assert studies.recorded_near(Recording(DEVICE), like) == ()
+    for heads, kv_heads, recorded in ((64, 16, 8), (8, 8, 32), (16, 16, 32), (8, 1, 8)):  # shared alike
+        decoding = studies.decoding_of(Experiment.of(**{**LONG, "heads": heads, "kv_heads": kv_heads}))
+        near = studies.recorded_near(recordings()[0], decoding)
+        assert {row.problem.kv_heads for row in near} == {recorded}
 
 
 def test_bytes_of_keys_are_read_once_for_the_heads_that_share_them_and_by_the_sms_that_have_a_block():
@@ -280,16 +258,15 @@ def test_splits_pages_and_a_copy_are_timed_in_turns_each_result_checked():
     cuda = pytest.importorskip("torch").cuda.is_available()
     wanted = [row for row in rows if row.splits in (None, 2) and not row.provider.startswith("sdpa")]
     found = timed_decoding(wanted, Repeats(1, 1, 0.0), cuda)
-    assert [identity(row) for row in found if row.provider != "copy"] == [
-        identity(row) for row in wanted if row.provider != "copy"
-    ]
+    kept, asked = ([identity(row) for row in each if row.provider != "copy"] for each in (found, wanted))
+    assert kept == asked
     for row in found:
         moved = 2**30 // (1 if cuda else 64) if row.provider == "copy" else 2 * 64 * 16 * 4
         assert row.bytes_per_second == pytest.approx(moved / row.times.p50)
     assert loads(dumps(Recording(DEVICE, decoding=tuple(found))).encode()).decoding == tuple(found)
 
 
-CACHED = Experiment.of(heads=32, kv_heads=8, seq=1, seq_kv=65536, head_dim=128)
+CACHED = Experiment.of(**LONG)
 
 
 @pytest.mark.parametrize("page_size", PAGE_SIZES)

@@ -97,19 +97,11 @@ def test_the_scenarios_own_mask_is_among_them_once(experiment):
     assert traffic.per_head == alike.per_head
 
 
-def test_a_window_is_the_same_with_causal_and_without():
-    assert plain(Mask(window=5)) == plain(Mask(causal=True, window=5)) == Mask(causal=True, window=5)
-
-
-def test_what_the_scenario_lacks_is_an_eighth_of_its_keys():
-    assert masks_of(Experiment.of(seq=4096)) == (
-        Mask(),
-        Mask(True),
-        Mask(True, 512),
-        Mask(documents=8),
-        Mask(True, documents=8),
-    )
+def test_what_the_scenario_lacks_is_an_eighth_of_its_keys_and_a_window_is_the_same_if_causal():
+    own = Mask(), Mask(True), Mask(True, 512), Mask(documents=8), Mask(True, documents=8)
+    assert masks_of(Experiment.of(seq=4096)) == own
     assert masks_of(Experiment.of(seq=4096, window=100, documents=3))[-1] == Mask(True, 100, 3)
+    assert plain(Mask(window=5)) == plain(Mask(causal=True, window=5)) == Mask(causal=True, window=5)
 
 
 def test_a_million_tokens_are_drawn_without_listing_their_tiles():
