@@ -42,17 +42,12 @@ CACHES = {  # model, tokens: bytes, as published
 }
 
 
-@pytest.mark.parametrize("name", WEIGHTS)
-def test_weights_are_as_published(name):
-    assert shipped(name).weight_bytes() == WEIGHTS[name]
-
-
-@pytest.mark.parametrize(("name", "tokens"), CACHES)
-def test_keys_and_values_are_as_published(name, tokens):
+def test_weights_keys_and_values_are_as_published():
     shape = {"hidden_size": 16384, "num_hidden_layers": 126, "num_attention_heads": 128}
     large = read(json.dumps({**LLAMA, **shape}))  # 405B, which is not shipped
-    model = shipped(name) if name in names() else large
-    assert model.cache_bytes(tokens) == CACHES[name, tokens]
+    assert {name: shipped(name).weight_bytes() for name in WEIGHTS} == WEIGHTS
+    for (name, tokens), size in CACHES.items():
+        assert (shipped(name) if name in names() else large).cache_bytes(tokens) == size, name
 
 
 def test_experts_are_as_published():
@@ -112,9 +107,8 @@ def test_a_decoded_layer_of_llama_by_hand():
     written = read - width
     moved += 2 * rows * (read + TURN * written)
     (part,) = Phase(DECODE, 8192, rows).of(shipped("llama-3-8b")).parts
-    assert part.other_seconds == pytest.approx(
-        moved / (REACHED.reads * 4.8e12) + 4 * 6.4e-6 + 5 * REACHED.launch
-    )
+    expected = moved / (REACHED.reads * 4.8e12) + 4 * 6.4e-6 + 5 * REACHED.launch
+    assert part.other_seconds == pytest.approx(expected)
     assert part.attention_seconds == simulate(part.experiment).modelled.seconds
 
 
@@ -163,10 +157,8 @@ def test_gpus_share_out_heads_and_widths(parallel):
 
 
 def test_an_experiment_has_the_mask_of_its_layer():
-    windows = [
-        part.experiment.problem.mask.window for part in Phase(tokens=8192).of(shipped("gemma-2-9b")).parts
-    ]
-    assert windows == [4096, None]
+    parts = Phase(tokens=8192).of(shipped("gemma-2-9b")).parts
+    assert [part.experiment.problem.mask.window for part in parts] == [4096, None]
     pieces = read(json.dumps({**LLAMA, "model_type": "llama4_text", "attention_chunk_size": 1000}))
     first, whole = Phase(tokens=2048).of(pieces).parts
     assert (first.count, first.experiment.problem.mask.documents) == (24, (1000, 1000, 48))

@@ -33,10 +33,6 @@ def marks(shown, *operations):
     return sorted(found, key=lambda mark: mark.start)
 
 
-def clocks(seconds: float) -> float:
-    return seconds * CLOCK
-
-
 def in_flight(shown) -> list[str]:
     return [tile for tile in TILES if marks(shown, QK[tile])]
 
@@ -94,18 +90,17 @@ def test_the_pace_is_that_of_the_unit_that_has_most_to_do():
     product = 2 * 128**3 / (reached * 2250e12 / 148 / CLOCK)
     operation = 128 * 128 * CLOCK / GPUS["b200"].issued_per_second  # 128 threads a clock, as that lasts
     unit = 128 * 128 / 16
-    assert clocks(variant(WIDE).block.period) == pytest.approx(4 * product)  # tensor cores
-    plain = variant(WIDE, ALL - {"polynomials"})  # a tile's own chain: maximum, weights, and both products
-    assert clocks(plain.block.period) == pytest.approx(3 * operation + unit + 2 * product)
-    narrow = variant(WIDE.changed(head_dim=64))  # the exponentials of both tiles
     weights = unit * (1 - 24 / 128) + 2 * operation
-    assert clocks(narrow.block.period) == pytest.approx(2 * weights)
-    alone = variant(WIDE, ALL - {"tiles"})
-    assert clocks(alone.block.period) == pytest.approx(operation + weights + 2 * product)
-    both = variant(WIDE, ALL - {"turns"})
-    assert clocks(both.block.period) == pytest.approx(operation + 2 * weights + 4 * product)
-    twice = variant(WIDE.changed(hardware="b300"), ALL - {"polynomials"})  # as many exponentials a clock
-    assert clocks(twice.block.period) == pytest.approx(4 * product)
+    for values, without, expected in (
+        ({}, set(), 4 * product),  # tensor cores
+        ({}, {"polynomials"}, 3 * operation + unit + 2 * product),  # a tile's own chain
+        ({"head_dim": 64}, set(), 2 * weights),  # the exponentials of both tiles
+        ({}, {"tiles"}, operation + weights + 2 * product),
+        ({}, {"turns"}, operation + 2 * weights + 4 * product),
+        ({"hardware": "b300"}, {"polynomials"}, 4 * product),  # as many exponentials a clock, twice
+    ):
+        block = variant(WIDE.changed(**values), ALL - without).block
+        assert block.period * CLOCK == pytest.approx(expected), (values, without)
 
 
 def test_rate_and_shares_follow_from_the_pace():
@@ -117,7 +112,7 @@ def test_rate_and_shares_follow_from_the_pace():
     for techniques, kib in ((ALL, 64), (ALL - {"pairs"}, 96), (ALL - {"memory"}, 160)):
         one = variant(WIDE, techniques)
         tiles = len(in_flight(one))
-        assert one.shared_busy == pytest.approx(tiles * kib * 1024 / 128 / clocks(one.block.period))
+        assert one.shared_busy == pytest.approx(tiles * kib * 1024 / 128 / (one.block.period * CLOCK))
 
 
 @pytest.mark.parametrize(("key", "rows"), [("", 512), ("pairs", 256), ("tiles", 128), ("memory", 128)])

@@ -16,6 +16,7 @@ from engine.watch.labs import FOLDER
 from engine.watch.process import FailedError, Limits, run
 from engine.watch.user_file import NotServedError
 from engine.worker.jobs import JobError
+from tests.engine.strategies import returned
 
 
 def test_a_lab_is_the_file_of_its_name_beside_the_users_own_else_the_labs(tmp_path):
@@ -53,19 +54,12 @@ def test_what_runs_takes_seconds(values):
     assert interpretable(sentence).problem == sentence.problem  # on a real head, too
 
 
-def test_a_file_that_was_saved_again_is_another(tmp_path):
-    file = tmp_path / "mine.py"
-    assert saved(file) == ""
-    file.write_text("one")
-    before = watched_file(file, Experiment(), None).payload
-    file.write_text("two")
-    assert watched_file(file, Experiment(), None).payload != before
-
-
 @pytest.mark.parametrize("number", [None, 4])
 def test_what_was_saved_while_it_ran_is_not_shown_as_what_was_asked_for(monkeypatch, tmp_path, number):
     file = tmp_path / ("mine.py" if number is None else "4_rescale.py")
+    assert saved(file) == ""
     file.write_text("one")
+    before = watched_file(tmp_path / "mine.py", Experiment(), number).payload
 
     def saved_again(*_) -> dict:
         file.write_text("two")
@@ -77,14 +71,12 @@ def test_what_was_saved_while_it_ran_is_not_shown_as_what_was_asked_for(monkeypa
     next(work)
     with pytest.raises(JobError, match=r"\.py was saved while it waited or ran, so nothing is shown; run it"):
         next(work)
+    assert watched_file(tmp_path / "mine.py", Experiment(), number).payload != before
 
 
 def test_a_file_that_is_not_there_is_a_sentence(tmp_path):
-    work = watch(watched_file(tmp_path / "no.py", Experiment(), None).payload)
-    next(work)
-    with pytest.raises(StopIteration) as end:
-        next(work)
-    assert end.value.value["failed"].endswith("no.py is not a file that can be read")
+    found = returned(watch(watched_file(tmp_path / "no.py", Experiment(), None).payload))
+    assert found["failed"].endswith("no.py is not a file that can be read")
 
 
 SCENARIO = Experiment.of(seq=1000, head_dim=32, heads=4, kv_heads=2, batch=2)
