@@ -10,25 +10,45 @@ from app.page.parts import job, live
 from app.room import screen
 from app.room.pictures import Pictures
 from engine.experiment import Experiment
+from engine.worker.client import Worker
 from tests.app.player.test_player_payload import unpack
-from tests.app.worker_page import again, opened, press, until_done, words
+from tests.app.worker_page import again, new_visitor, opened, press, until_done, words
 
 JOBS = "tests.engine.worker_jobs"
 LABEL = "Measure on this GPU"
 
 
+@pytest.fixture(scope="module")
+def worker():
+    """One whose process is started once; a test that changes its environment ends it."""
+    worker = Worker()
+    yield worker
+    worker.close()
+
+
 @pytest.fixture
-def gpu(monkeypatch, own_worker):
-    """A function (job) that puts a GPU here, on which such a job is run."""
+def gpu(monkeypatch, worker):
+    """A function (job) that puts a GPU here, on which such a job is run; nothing is remembered."""
+    worker._runs.clear()
+    worker.ended = 0
+    monkeypatch.setattr(job, "shared_worker", lambda: worker)
+    new_visitor(monkeypatch)
 
     def put(name="measured_here", **payload):
         monkeypatch.setattr(live, "offered", lambda: True)
         monkeypatch.setattr(live, "LIVE", f"{JOBS}:{name}")
         if payload:
             monkeypatch.setattr(live, "payload_of", lambda *_: payload)
-        return own_worker
+        return worker
 
     return put
+
+
+@pytest.fixture
+def environment(monkeypatch, worker):
+    """A function (name, value) that gives the worker's process another environment."""
+    yield lambda *value: (monkeypatch.setenv(*value), worker.close())
+    worker.close()
 
 
 def following(page, seconds=60.0):
@@ -89,7 +109,7 @@ def test_a_ring_on_the_gpus_that_are_here_stands_beside_model_and_recording(gpu)
     page = until_done(press(opened("across", gpus=2, tokens=32768, seq=4096, head_dim=128), LABEL))
     said = words(page)
     assert "Ring, copy engines, 2 GPUs: **4 ms** (*modelled* 3." in said
-    assert "*recorded on NVIDIA H200, 2026-11-22* 3.34 ms)" in said
+    assert "*recorded on NVIDIA H200, 2026-11-27* 3.16 ms)" in said
     assert "**Bytes over NVLink: Ring, copy engines, 2 GPUs**, measured here, NVIDIA H200, 14:02 UTC" in said
     assert "the GPUs sent 67.1 MB and 134 MB, in order; counted are 67.1 MB and 134 MB: keys" in said
 
@@ -153,8 +173,8 @@ def test_the_switch_leaves_others_their_share_of_the_gpu(gpu, monkeypatch):
     assert "Waiting, as one visitor has at most four fifths of the GPU's time." in words(again(page))
 
 
-def test_the_switch_does_not_end_what_runs(gpu, monkeypatch):
-    monkeypatch.setenv("PAUSE", "1")
+def test_the_switch_does_not_end_what_runs(gpu, environment):
+    environment("PAUSE", "1")
     worker = gpu()
     page = switched(opened("speed"))
     while "Cancel" not in labels(again(page)):
@@ -192,8 +212,8 @@ def test_whatever_fails_is_one_sentence_and_the_page_goes_on(gpu, name, payload,
     assert "Bytes by tensor and direction" in words(page)
 
 
-def test_times_are_told_where_bytes_cannot_be_had_and_that_another_uses_the_gpu(gpu, monkeypatch):
-    monkeypatch.setenv("REFUSED", "the driver lets only administrators read this chip's counters")
+def test_times_are_told_where_bytes_cannot_be_had_and_that_another_uses_the_gpu(gpu, environment):
+    environment("REFUSED", "the driver lets only administrators read this chip's counters")
     gpu()
     said = words(until_done(press(opened("traffic"), LABEL)))
     assert "FlashAttention-2: **210 µs** (*modelled* " in said
