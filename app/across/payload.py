@@ -74,7 +74,7 @@ def _about(run: Lanes, beside: Sequence[Lanes]) -> dict:
         "hosts": spread.method == TWO_LEVEL,
         "host": spread.fabric.host,
         "groups": spread.groups,
-        "owners": [int(gpu) for gpu in run.order.holders(run.order.chunks)],  # of each chunk
+        "owners": [int(gpu) for gpu in spread.order.holders(spread.order.chunks)],  # of each chunk
         "origin": run.origin,
         "efficiency": one_gpu / (spread.gpus * run.seconds),
         "oneGpu": one_gpu * MICRO,

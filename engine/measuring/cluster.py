@@ -31,19 +31,17 @@ from engine.measuring.trial import not_timed
 from engine.model.cluster.seconds import COMPUTING, KINDS, MERGING, PACKING, TRANSFER
 from engine.model.cluster.spread import RING
 from engine.problem.dtype import dtype_named
-from engine.problem.problem import Mask, Problem
+from engine.problem.problem import Problem
 from engine.process_tree import end_with
 from engine.recordings.cluster import BOTH, ONE, ClusterTimeline, ClusterTiming, Extent, GpuMarks
+from engine.recordings.file import CLUSTERS, recordings
 from engine.worker.jobs import JobError
 
 sharded, functional = Library("kernels.distributed"), Library("torch.nn.functional")
-LENGTHS = (32_768, 131_072, 16_384, 65_536, 262_144)  # the most telling first
-LAST = 524_288  # takes as long as all others together
 IN_TURNS = Repeats(3, 12, 0.6)
 LONGEST = 4.0  # seconds of a call on all GPUs together; what would take longer is left out
 CHECKED = {True: 2048, False: 16}  # tokens that are held against float64, by whether on GPUs
 ALLOWED, LEAST_ALLOWED = 4, 2e-5  # relative error of O or of any gradient: of the dtype's eps, and at least
-PLAN_SHAPES = ((True, 16), (True, 4), (False, 16))  # causal, key heads
 
 
 @dataclass(frozen=True)
@@ -82,10 +80,7 @@ def contenders(ranks: Ranks) -> list[Contender]:
 def _by_method(method: str, q, k, v, causal: bool):
     with warnings.catch_warnings():
         warnings.filterwarnings("error", message=f"{method} runs as")  # is no result of this
-        try:
-            return sharded.ring_attention(q, k, v, causal=causal, method=method)
-        except UserWarning as warning:
-            raise RuntimeError(str(warning)) from None
+        return sharded.ring_attention(q, k, v, causal=causal, method=method)
 
 
 def _pytorch(q, k, v, causal: bool):
@@ -196,30 +191,24 @@ def _once(ranks: Ranks, problem: Problem, direction: str, one: Contender, warm: 
         return ranks.timed(lambda: passed(one, tensors, causal, direction))
 
 
-def plan(gpus: int) -> list[tuple[Problem, str]]:
-    """What a recording holds, the most telling first: (problem, direction)."""
-    return [
-        (Problem(1, 16, kv_heads, tokens, tokens, 128, "float16", Mask(causal=causal)), direction)
-        for lengths in (LENGTHS, (LAST,))
-        for causal, kv_heads in PLAN_SHAPES
-        for tokens in lengths
-        for direction in (FORWARD, BOTH)
-        if tokens % (2 * gpus) == 0
-    ]
-
-
 def recorded(ranks: Ranks, known: set, budget: float) -> Iterator[list[ClusterTiming]]:
-    """The rows of every cell of the plan that is not known, until the time is up."""
+    """The rows of every cell that was recorded before and is not known here, until the time is up."""
     until, entered = time.monotonic() + budget, contenders(ranks)
-    for problem, direction in plan(ranks.size):
+    rows = (row for one in recordings(CLUSTERS) for row in one.cluster)
+    for problem, direction in dict.fromkeys((row.problem, row.direction) for row in rows):
+        if problem.seq_q % (2 * ranks.size) or (problem, direction) in known:
+            continue
         if ranks.over(time.monotonic() > until):
             return
-        if (problem, direction) not in known:
-            yield rows_of(ranks, problem, direction, entered)
+        yield rows_of(ranks, problem, direction, entered)
 
 
-# causal problems whose lanes are worth a look
-LANES = tuple(Problem(1, 16, 16, n, n, 128, "float16", Mask(causal=True)) for n in (32_768, 131_072))
+def drawn() -> list[Problem]:
+    """Problems whose lanes were recorded before."""
+    rows = (row for one in recordings(CLUSTERS) for row in one.cluster_timelines)
+    return list(dict.fromkeys(row.problem for row in rows))
+
+
 NANO_PER_MICRO = 1000
 ALIGNING = "AllReduce"  # the kernel at whose end all GPUs are at one point
 # what is found in a kernel's or copy's name, in this order; what is in none computes

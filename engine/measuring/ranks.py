@@ -82,7 +82,7 @@ class Ranks:
             found = action()
             if self.cuda:
                 torch.cuda.synchronize()
-        except (RuntimeError, ValueError, TypeError, ImportError, JobError) as error:
+        except (RuntimeError, ValueError, TypeError, ImportError, UserWarning, JobError) as error:
             sentence = plain_sentence(error)
         sentences = [each for each in self.every(sentence) if each]
         return (None, sentences[0][:300]) if sentences else (found, None)

@@ -114,7 +114,7 @@ def record_counters(recorder: Recorder, *folders: Path) -> None:
 def record_cluster(recorder: Recorder) -> None:
     """Every way to compute on several GPUs, and what each GPU did when; every rank runs this, one writes."""
     ranks = Ranks()
-    for problem in cluster.LANES:
+    for problem in cluster.drawn():
         for one in cluster.contenders(ranks):
             row = ClusterTimeline(one.provider, FORWARD, problem, ranks.size)
             if one.sharded and not recorder.has("cluster_timelines", row):

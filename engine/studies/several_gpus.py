@@ -99,7 +99,7 @@ def recorded_lanes(spread: Spread, every: tuple[Recording, ...]) -> tuple[Lanes,
                 own = spread.by(one.provider)
                 marks = tuple(mark for gpu, of in enumerate(one.marks) for mark in _marks(own, gpu, of))
                 seconds = max(mark.end for mark in marks)
-                runs.append(Lanes(own, own.order, marks, seconds, False, recording.origin, alone))
+                runs.append(Lanes(own, marks, seconds, False, recording.origin, alone))
     return tuple(runs)
 
 

@@ -119,7 +119,7 @@ def test_lanes_compute_every_visible_chunk_once_and_never_before_its_keys_are_he
         one = spread(65536, 16, method, fabric=Fabric(host=8 if method == "two_level" else 16), zigzag=zigzag)
         found = lanes(one)
         computing = [mark for mark in found.marks if mark.kind == COMPUTING]
-        chunks = found.order.chunks
+        chunks = one.order.chunks
         tiles = sorted(tile for mark in computing for tile in mark.tiles)
         visible = [(i, j) for i in range(chunks) for j in range(i + 1)]
         assert tiles == sorted(visible * (one.groups if method == "all_gather" else 1))

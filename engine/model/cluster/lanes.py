@@ -3,15 +3,14 @@
 Recorded runs have the same form.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
-from engine.algorithms.ring import MOST_GPUS, Meeting, Order, meetings
+from engine.algorithms.ring import MOST_GPUS, Meeting, meetings
 from engine.model.cluster.fabric import Way
-from engine.model.cluster.kernel import kernel_seconds
 from engine.model.cluster.seconds import (
     COMPUTING,
     MERGING,
@@ -19,7 +18,7 @@ from engine.model.cluster.seconds import (
     PACKING,
     TAIL,
     TRANSFER,
-    longer,
+    computing,
     merging,
     modelled,
     round_starts,
@@ -48,7 +47,6 @@ class Lanes:
     """A run: marks in no order, and the seconds of all."""
 
     spread: Spread
-    order: Order
     marks: tuple[Mark, ...]
     seconds: float
     backward: bool = False
@@ -69,7 +67,7 @@ def lanes(spread: Spread, backward: bool = False) -> Lanes:
     if spread.gpus > MOST_GPUS:
         raise ValueError(f"gpus is {spread.gpus}; at most {MOST_GPUS} are drawn")
     marks = tuple((_ring if spread.by_steps else _staged)(spread, backward))
-    return Lanes(spread, spread.order, marks, modelled(spread, backward).seconds, backward)
+    return Lanes(spread, marks, modelled(spread, backward).seconds, backward)
 
 
 def _ring(spread: Spread, backward: bool) -> Iterator[Mark]:
@@ -80,13 +78,14 @@ def _ring(spread: Spread, backward: bool) -> Iterator[Mark]:
     held = len(spread.order.of(0))
     shares = {pair: len({each.keys for each in found}) / held for pair, found in met.items()}
     starts = round_starts(spread, backward).tolist()
-    computing, amount = _computing(spread, backward), spread.passed(backward)
+    (own, other), amount = computing(spread, backward), spread.passed(backward)
     for number, (start, following) in enumerate(pairwise(starts)):
         for gpu in range(spread.gpus):
             owner = _owner(spread, gpu, number)
             if found := met.get((gpu, owner)):
                 tiles = tuple((each.queries, each.keys) for each in found)
-                yield Mark(gpu, COMPUTING, number, owner, start, start + computing(found), tiles)
+                spent = own if owner == gpu else other
+                yield Mark(gpu, COMPUTING, number, owner, start, start + spent, tiles)
             for kind, way, later in _under_way(spread, number):
                 source = _owner(spread, gpu, later)
                 if source != gpu and (gpu, source) in met:
@@ -107,18 +106,6 @@ def _owner(spread: Spread, gpu: int, number: int) -> int:
     host, place = divmod(gpu, size)
     turn, inner = divmod(number, size)
     return (host - turn) % spread.fabric.hosts(spread.gpus) * size + (place - inner) % size
-
-
-def _computing(spread: Spread, backward: bool) -> Callable[[list[Meeting]], float]:
-    """Seconds of the one call that computes a GPU's chunks on an owner's, each shape asked for once."""
-    times, chunk = longer(spread, backward), spread.rows // (2 if spread.zigzag else 1)
-    alone = lru_cache(None)(partial(kernel_seconds, spread.problem, spread.hardware))
-
-    def seconds(found: list[Meeting]) -> float:
-        queries, keys = len({each.queries for each in found}), len({each.keys for each in found})
-        return times * alone(queries * chunk, keys * chunk, not all(each.whole for each in found))
-
-    return seconds
 
 
 def _under_way(spread: Spread, number: int) -> Iterator[tuple[str, Way, int]]:

@@ -64,16 +64,14 @@ def modelled(spread: Spread, backward: bool = False) -> ClusterTime:
 
 
 def computing(spread: Spread, backward: bool = False) -> tuple[float, float]:
-    """Seconds of a ring's first round and of a later one, on the GPU that computes most in it."""
-    times = longer(spread, backward)
-    return tuple(times * alone for alone in _alone(spread))
+    """Seconds of a ring's first round and of a later one, on the GPU that computes most in it.
 
-
-def longer(spread: Spread, backward: bool = False) -> float:
-    """How many times as long each of a ring's calls takes as alone and forward: what a GPU's power leaves."""
+    Each call takes as many times as long as alone and forward as a GPU's power limit has them take together.
+    """
     problem, rows, (first, other) = spread.problem, spread.rows, _alone(spread)
     forward, times = first + (spread.gpus - 1) * other, BACKWARD if backward else 1
-    return lasting(problem, spread.hardware, rows, rows, problem.mask.causal, times * forward) / forward
+    together = lasting(problem, spread.hardware, rows, rows, problem.mask.causal, times * forward)
+    return first * together / forward, other * together / forward
 
 
 def _alone(spread: Spread) -> tuple[float, float]:
