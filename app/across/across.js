@@ -34,12 +34,12 @@ const BAR = {
 export function acrossLayout({ runs }, { width: w, height: h, u }) {
   const narrow = w < NARROW,
     [gap, between] = [24 * u, 16 * u],
-    grids = [...runs.keys()].filter((n) => runs[n].hasTiles && runs[n].ring).slice(0, MOST_GRIDS),
-    columns = grids.length ? grids.map(() => null) : [null],
+    grids = [...runs.keys()].filter((n) => runs[n].ring).slice(0, MOST_GRIDS),
+    columns = grids.map(() => null),
     split = (box) => cut(box, "x", gap, columns),
     highOf = (side, most) => Math.min(split({ x: 0, w: side })[0].w + 20 * u, most),
     usual = clamp(0.31 * w, 300 * u, 520 * u),
-    low = !narrow && grids.length > 0 && h - highOf(usual, 0.52 * h) - between < LEAST_RING * u,
+    low = !narrow && h - highOf(usual, 0.52 * h) - between < LEAST_RING * u,
     side = narrow ? w : low ? 0.42 * w : usual, // a low picture has the grids alone, and larger
     high = highOf(side, narrow ? 0.28 * h : low ? h : 0.52 * h),
     circle = narrow ? 0.3 * h : h - high - between,

@@ -1,6 +1,5 @@
 // The score matrix by chunks: each in the colour of the GPU that computes it, stronger once it is done.
 
-import { clamp } from "../canvas/format.js";
 import { Pen, sheet } from "../canvas/pen.js";
 import { mix } from "../canvas/theme.js";
 
@@ -35,32 +34,12 @@ export class GridPanel {
     return ctx.canvas;
   }
 
-  /** Which part of every tile is computed, 0 to 1, and which is at work. */
-  states(time) {
-    const { run } = this,
-      { chunks, groups } = run,
-      done = new Float32Array(chunks * chunks),
-      atWork = new Set();
-    for (let n = 0; n < run.count; n++) {
-      const [from, to] = [run.tileFrom[n], run.tileFrom[n + 1]],
-        part = run.progress(n, time);
-      for (let at = from; at < to && part >= 0; at++) {
-        const tile = run.tileQuery[at] * chunks + run.tileKey[at],
-          own = clamp(part * (to - from) - (at - from), 0, 1);
-        done[tile] += own / (run.ring ? 1 : groups);
-        if (own > 0 && own < 1) atWork.add(tile);
-      }
-    }
-    return { done, atWork };
-  }
-
   paint(pen, box, { time }) {
     const { map, run, model, gap } = this,
       { u, theme, ctx } = pen,
       { chunks, owners } = run,
       colors = model.owners[theme.name],
-      { done, atWork } = this.states(time),
-      several = model.runs.filter(({ hasTiles }) => hasTiles).length > 1,
+      several = model.runs.filter(({ ring }) => ring).length > 1,
       numbered = map.each > 12 * u,
       title = pen.text(several ? run.name : "S, by GPU", box.x, box.y + 14 * u, {
         ...{ size: 13, weight: 650, room: box.w },
@@ -77,22 +56,26 @@ export class GridPanel {
       pen.centered(owner, map.x - 17 * u, map.y + middle + 4 * u, style);
     }
     ctx.drawImage(this.base, map.x, map.y, map.side, map.side);
-    this.tiles(pen, done, atWork);
+    this.tiles(pen, time);
     if (map.x + map.side - box.x - title < AXES * u) return;
     const y = map.y - (numbered ? 26 : 14) * u;
     pen.note("queries ↓  keys →", map.x + map.side, y, { size: 11.5, align: "right" });
   }
 
-  /** What is computed so far, tile by tile. */
-  tiles(pen, done, atWork) {
+  /** What is computed so far, tile by tile, of each call in their order. */
+  tiles(pen, time) {
     const { map, run } = this,
       w = map.each - this.gap;
-    done.forEach((part, tile) => {
-      if (!part) return;
-      const q = Math.floor(tile / run.chunks),
-        [x, y] = [map.x + (tile % run.chunks) * map.each, map.y + q * map.each];
-      pen.box(x, y, w, w * Math.min(1, part), this.done[run.owners[q]], 1);
-      if (this.gap && atWork.has(tile)) pen.frame(x, y, w, w, pen.theme.edge, 1.2, 1);
-    });
+    for (let n = 0; n < run.count; n++) {
+      const [from, to] = [run.tileFrom[n], run.tileFrom[n + 1]],
+        tiles = run.progress(n, time) * (to - from); // that are done
+      for (let at = from; at < to && at - from < tiles; at++) {
+        const [q, k] = [run.tileQuery[at], run.tileKey[at]],
+          [x, y] = [map.x + k * map.each, map.y + q * map.each],
+          part = Math.min(1, tiles - (at - from));
+        pen.box(x, y, w, w * part, this.done[run.owners[q]], 1);
+        if (this.gap && part < 1) pen.frame(x, y, w, w, pen.theme.edge, 1.2, 1);
+      }
+    }
   }
 }

@@ -91,6 +91,6 @@ export class LanesPanel extends LaneChart {
     if (run.moves(n)) return "";
     if (owner !== NOBODY) return `K${subscript(owner)} V${subscript(owner)}`;
     if (run.groups > 1) return `heads ${run.round[n] + 1}/${run.groups}`;
-    return run.hasTiles ? "all heads" : "its heads";
+    return run.gathers ? "all heads" : "its heads";
   }
 }

@@ -71,6 +71,7 @@ def _about(run: Lanes, beside: Sequence[Lanes]) -> dict:
     return {
         "name": name_of(run, beside),
         "ring": spread.method in RINGS,
+        "gathers": spread.method == ALL_GATHER,
         "hosts": spread.method == TWO_LEVEL,
         "host": spread.fabric.host,
         "groups": spread.groups,

@@ -9,7 +9,6 @@ class Run extends Spans {
   constructor(about, columns, kinds) {
     super({ ...about, kinds }, columns, [about.length]);
     this.chunks = this.owners.length;
-    this.hasTiles = this.tileQuery.length > 0;
     [this.computing, this.transfer, this.network, this.merging, this.packing] = kinds.map((_, n) => n);
     this.rounds = Math.max(...this.round) + 1;
     this.used = this.whenUsed();

@@ -11,14 +11,14 @@ export function sentence(model, run, time) {
     first = now.find((n) => !run.moves(n));
   if (first === undefined)
     return `${run.name}: no GPU computes. ${
-      run.ring || run.hasTiles
+      run.ring || run.gathers
         ? "The next round begins once its kernels have started and its K and V are here."
         : "Tokens are on their way to the GPU that computes their heads, or back."
     }`;
   if (run.kind[first] === run.merging)
     return `${run.name}: every GPU merges the m, l and O that its rounds left, one part per block of keys.`;
   if (run.kind[first] === run.packing)
-    return run.ring || run.hasTiles
+    return run.ring || run.gathers
       ? `${run.name}: every GPU lays its K and V where the others can fetch them.`
       : `${run.name}: every GPU lays its tokens out for the GPUs that get them, or puts those that came in order.`;
   return run.ring ? ringSentence(model, run, time, now, first) : groupSentence(run, now, first);
@@ -79,7 +79,7 @@ function named(gpus) {
 function groupSentence(run, now, first) {
   const group = run.groups > 1 ? `, for group ${run.round[first] + 1} of ${run.groups} of the heads` : "",
     moving = now.some((n) => run.moves(n));
-  const what = run.hasTiles
+  const what = run.gathers
     ? "its own queries on all keys that they see"
     : "whole heads, all queries on all keys";
   return (

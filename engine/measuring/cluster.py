@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -286,44 +287,36 @@ def ring_here(
     Either row may say instead why it has nothing.
     """
     for known in (gpus in _RINGS, False):
-        ring = _RINGS[gpus] = _RINGS.get(gpus) or _Ring(gpus)
+        ring = _RINGS[gpus] = _RINGS.get(gpus) or _started(gpus)
+        pipes, processes = zip(*ring, strict=True)
         try:
-            return ring.ask(problem, direction, provider)
+            for pipe in pipes:
+                pipe.send((problem, direction, provider))
+            return wait(pipes)[0].recv()  # of the first process, or the end of any
         except (EOFError, OSError):
-            _RINGS.pop(gpus).end()
+            del _RINGS[gpus]
+            for process in processes:
+                process.kill()
             if not known:
                 raise JobError("a process of the ring ended unexpectedly; the log says more") from None
 
 
-class _Ring:
-    """Processes that wait for what to do, each with a GPU of its own."""
-
-    def __init__(self, gpus: int):
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        context, self.pipes, self.processes = get_context("spawn"), [], []
-        for rank in range(gpus):
-            here, there = context.Pipe()
-            process = context.Process(target=_rank, args=(rank, gpus, port, there), daemon=True)
-            process.start()
-            there.close()  # so that its end is seen
-            self.pipes.append(here)
-            self.processes.append(process)
-
-    def ask(self, *what):
-        """What the first process found, of what all are asked; EOFError or OSError where one has ended."""
-        for pipe in self.pipes:
-            pipe.send(what)
-        return wait(self.pipes)[0].recv()
-
-    def end(self) -> None:
-        """End all."""
-        for process in self.processes:
-            process.kill()
+_RINGS: dict[int, list[tuple[Connection, BaseProcess]]] = {}  # by their GPUs: each waits for what to do
 
 
-_RINGS: dict[int, _Ring] = {}  # by their GPUs
+def _started(gpus: int) -> list[tuple[Connection, BaseProcess]]:
+    """A process for each of so many GPUs."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    context, ring = get_context("spawn"), []
+    for rank in range(gpus):
+        here, there = context.Pipe()
+        process = context.Process(target=_rank, args=(rank, gpus, port, there), daemon=True)
+        process.start()
+        there.close()  # so that its end is seen
+        ring.append((here, process))
+    return ring
 
 
 def _rank(rank: int, gpus: int, port: int, pipe: Connection) -> None:

@@ -65,9 +65,7 @@ class Ranks:
 
     def over(self, value: float) -> float:
         """The largest value of all ranks; the same on each."""
-        told = torch.tensor([float(value)], dtype=torch.float64)
-        distributed.all_reduce(told, op=distributed.ReduceOp.MAX, group=self._control)
-        return told.item()
+        return max(self.every(float(value)))
 
     def every(self, said: Any) -> list[Any]:
         """What each rank says, in order."""

@@ -5,7 +5,7 @@ in one round all keys that a rank's queries see, in the order of the sequence: o
 nothing to merge. A window is always gathered, for its far edge cuts across the ranks' blocks.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 
@@ -91,15 +91,6 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Block:
-    """Keys of a round: `rows` of them, from row `row` of what their owner holds."""
-
-    owner: int
-    row: int
-    rows: int
-
-
-@dataclass(frozen=True)
 class Round:
     """What all ranks move and this one computes.
 
@@ -145,44 +136,41 @@ def planned(layout: Layout, rank: int, causal: bool, window: int | None, ring: b
             waiting = dict.fromkeys(range(layout.ranks), 0)
         rounds.append(_round(layout, rank, group, [each[step] for each in every], waiting))
         inbox_rows = max(inbox_rows, *waiting.values())
-    most_rows = max(_rows(blocks) for rounds_of in every for blocks, _ in rounds_of)
+    most_rows = max(_rows(brought) for rounds_of in every for brought, _ in rounds_of)
     return Plan(tuple(rounds), groups, layout.most_rows, most_rows, inbox_rows)
 
 
 def _round(layout: Layout, rank: int, group: int, every: list, waiting: dict[int, int]) -> Round:
     """One round of all ranks, as this one sees it; waiting counts the rows that wait at each owner."""
     transfers, returns, kept, arriving = [], [], [], []
-    for target, (blocks, _) in enumerate(every):
-        local = _local(layout, target, blocks)
-        here = 0
-        for block in blocks:
-            if block.owner != target:
-                put = waiting[block.owner]
-                returns.append(Transfer(target, block.owner, here, put, block.rows))
-                waiting[block.owner] += block.rows
-                if block.owner == rank:
-                    arriving.append((put, block.row, block.rows))
-            elif target == rank:
-                kept.append((here, block.row, block.rows))
-            if not local:
-                take = group * layout.most_rows + block.row
-                transfers.append(Transfer(block.owner, target, take, here, block.rows))
-            here += block.rows
-    blocks, parts = every[rank]
+    for brought, _ in every:
+        for each in brought:
+            if each.source != each.target:
+                put = waiting[each.source]
+                returns.append(Transfer(each.target, each.source, each.put, put, each.rows))
+                waiting[each.source] += each.rows
+                if each.source == rank:
+                    arriving.append((put, each.take, each.rows))
+            elif each.target == rank:
+                kept.append((each.put, each.take, each.rows))
+            if not _local(layout, brought):
+                transfers.append(replace(each, take=group * layout.most_rows + each.take))
+    brought, parts = every[rank]
     lists = map(tuple, (transfers, returns, kept, arriving))
-    return Round(group, _rows(blocks), _local(layout, rank, blocks), parts, *lists)
+    return Round(group, _rows(brought), _local(layout, brought), parts, *lists)
 
 
-def _local(layout: Layout, rank: int, blocks: list[Block]) -> bool:
-    """Whether the keys are all that a rank holds, and nothing else."""
-    return blocks == [Block(rank, 0, layout.rows(rank))]
+def _local(layout: Layout, brought: list[Transfer]) -> bool:
+    """Whether the keys are all that their rank holds, and nothing else."""
+    own = brought[0].target
+    return brought == [Transfer(own, own, 0, 0, layout.rows(own))]
 
 
-def _rows(blocks: list[Block]) -> int:
-    return sum(block.rows for block in blocks)
+def _rows(brought: list[Transfer]) -> int:
+    return sum(each.rows for each in brought)
 
 
-def _ring(layout: Layout, rank: int, causal: bool) -> list[tuple[list[Block], tuple[Part, ...]]]:
+def _ring(layout: Layout, rank: int, causal: bool) -> list[tuple[list[Transfer], tuple[Part, ...]]]:
     """A round a rank: causal, earlier ranks' first chunks are seen by all queries, later ranks' by half."""
     own = layout.rows(rank)
     rounds = []
@@ -194,7 +182,7 @@ def _ring(layout: Layout, rank: int, causal: bool) -> list[tuple[list[Block], tu
         elif causal and owner > rank:
             first = layout.spans[rank][1].row
         part = Part(slice(first, own), slice(0, rows), causal and owner == rank, None)
-        rounds.append(([Block(owner, 0, rows)], (part,)))
+        rounds.append(([Transfer(owner, rank, 0, 0, rows)], (part,)))
     return rounds
 
 
@@ -211,13 +199,14 @@ def _gathering(layout: Layout, rank: int, causal: bool, window: int | None):
             ranges[-1] = (ranges[-1][0], max(stop, ranges[-1][1]))
         else:
             ranges.append((start, stop))
-    blocks, starts, rows = [], [], 0
+    brought, starts, rows = [], [], 0
     for start, stop in ranges:
         starts.append((start, stop, rows))
         for span, owner in layout.owners:
             low, high = max(start, span.start), min(stop, span.stop)
             if low < high:
-                blocks.append(Block(owner, span.row + low - span.start, high - low))
+                take, put = span.row + low - span.start, rows + low - start
+                brought.append(Transfer(owner, rank, take, put, high - low))
         rows += stop - start
     parts = []
     for span, (start, stop) in zip(layout.spans[rank], seen, strict=True):
@@ -225,4 +214,4 @@ def _gathering(layout: Layout, rank: int, causal: bool, window: int | None):
         keys = slice(at + start - low, at + stop - low)
         queries = slice(span.row, span.row + span.rows)
         parts.append(Part(queries, keys, causal or window is not None, window))
-    return blocks, tuple(parts)
+    return brought, tuple(parts)

@@ -5,8 +5,8 @@ delivered to the inbox of the keys' owner. By copy engines every rank maps the o
 """
 
 import os
-from collections.abc import Callable
-from dataclasses import dataclass
+import socket
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
 
@@ -77,23 +77,19 @@ def _slices(each: Transfer, source: Pair, target: Pair):
 GRAIN = 2**21  # bytes: memory is asked for in multiples, so that it seldom has to grow
 
 
-@dataclass(frozen=True)
-class Shared:
-    """Memory that all ranks map: every rank's bytes, and a barrier of all ranks on the current stream."""
-
-    buffers: list[torch.Tensor]
-    barrier: Callable[[int], None]
+# memory that all ranks map: every rank's bytes, and a barrier of all ranks on the current stream
+Shared = tuple[list[torch.Tensor], Callable[[int], None]]
 
 
 def unavailable(team: Team) -> str | None:
-    """One sentence on why the ranks cannot map each other's memory, or None where they may try."""
-    if any(member["device"] != "cuda" for member in team.members):
-        return "copy engines are a GPU's, and not every rank's tensors are on one"
-    if len({member["host"] for member in team.members}) > 1:
-        return "copy engines reach the GPUs of one host, and the ranks are on several"
+    """One sentence on why the ranks cannot map each other's memory, or None where they may try; all ask."""
     own, visible = team.device.index, torch.cuda.device_count()
-    for rank, member in enumerate(team.members):
-        other = member["index"]
+    told = team.exchange((socket.gethostname(), team.device.type, own))
+    if any(kind != "cuda" for _, kind, _ in told):
+        return "copy engines are a GPU's, and not every rank's tensors are on one"
+    if len({host for host, _, _ in told}) > 1:
+        return "copy engines reach the GPUs of one host, and the ranks are on several"
+    for rank, (_, _, other) in enumerate(told):
         if other != own and other < visible and not torch.cuda.can_device_access_peer(own, other):
             return f"GPU {own} of rank {team.rank} has no peer access to GPU {other} of rank {rank}"
     return None
@@ -110,7 +106,7 @@ def rendezvous(team: Team, size: int) -> Shared:
     buffers = [handle.get_buffer(rank, (size,), torch.uint8) for rank in range(team.size)]
     buffers[team.rank] = own
     patience = int(1000 * waiting.PATIENCE)  # ms, after which the GPU gives up a rank that does not come
-    return Shared(buffers, lambda channel: handle.barrier(channel=channel, timeout_ms=patience))
+    return buffers, lambda channel: handle.barrier(channel=channel, timeout_ms=patience)
 
 
 class CopyEngines:
@@ -124,7 +120,7 @@ class CopyEngines:
 
     def __init__(self, team: Team):
         self.team = team
-        self.shared, self.sizes, self.turn = None, (0, 0), 0
+        self.buffers, self.barrier, self.sizes, self.turn = None, None, (0, 0), 0
 
     def open(self, lanes: Lanes, width: int, published: int, inbox: int) -> tuple[Pair, Pair]:
         """Where to publish rows of `width` bytes, and where others put results; alike on all ranks."""
@@ -135,7 +131,7 @@ class CopyEngines:
         self.turn = 1 - self.turn
         starts = (self.turn * self.sizes[0], 2 * self.sizes[0])
         self.published, self.inbox = (
-            [buffer[start : start + size].view(2, -1, width) for buffer in self.shared.buffers]
+            [buffer[start : start + size].view(2, -1, width) for buffer in self.buffers]
             for start, size in zip(starts, sizes, strict=True)
         )
         return self.published[self.team.rank], self.inbox[self.team.rank]
@@ -144,30 +140,32 @@ class CopyEngines:
         """What this rank published may be read, and its inbox written, once all ranks are here."""
         self.lanes.fork()
         with self.lanes.transferring():
-            self.shared.barrier(0)
+            self.barrier(0)
 
     def fetch(self, transfers: tuple[Transfer, ...], own: Pair) -> list[Any]:
         """Start what brings this rank its rows; what to wait for."""
-        with self.lanes.transferring():
-            for each in transfers:
-                if each.target == self.team.rank:
-                    for taken, placed in _slices(each, self.published[each.source], own):
-                        placed.copy_(taken, non_blocking=True)
-            return self.lanes.mark()
+        rank = self.team.rank
+        return self._copy(
+            (each, self.published[each.source], own) for each in transfers if each.target == rank
+        )
 
     def deliver(self, transfers: tuple[Transfer, ...], own: Pair) -> None:
         """Start, once the current stream is done, what brings this rank's rows to the owners' inboxes."""
+        rank = self.team.rank
         self.lanes.fork()
+        self._copy((each, own, self.inbox[each.target]) for each in transfers if each.source == rank)
+
+    def _copy(self, moves: Iterator[tuple[Transfer, Pair, Pair]]) -> list[Any]:
         with self.lanes.transferring():
-            for each in transfers:
-                if each.source == self.team.rank:
-                    for taken, placed in _slices(each, own, self.inbox[each.target]):
-                        placed.copy_(taken, non_blocking=True)
+            for move in moves:
+                for taken, placed in _slices(*move):
+                    placed.copy_(taken, non_blocking=True)
+            return self.lanes.mark()
 
     def settle(self) -> None:
         """The caller's stream waits until all ranks have delivered."""
         self.lanes.join()
-        self.shared.barrier(1)
+        self.barrier(1)
 
     def close(self) -> None:
         """The end of a call."""
@@ -177,8 +175,9 @@ class CopyEngines:
         self.lanes.device_module.synchronize()
         self.team.exchange(None)  # all have read what is here
         wanted = map(max, sizes, self.sizes)
-        self.sizes, self.shared = tuple(-(-size // GRAIN) * GRAIN for size in wanted), None
-        self.shared = rendezvous(self.team, 2 * self.sizes[0] + self.sizes[1])
+        self.sizes = tuple(-(-size // GRAIN) * GRAIN for size in wanted)
+        self.buffers = self.barrier = self.published = self.inbox = None  # what is here may go
+        self.buffers, self.barrier = rendezvous(self.team, 2 * self.sizes[0] + self.sizes[1])
 
 
 @cache

@@ -20,8 +20,7 @@ class Keys:
     def __init__(self, mover, plan: Plan, call: Call, k, v, returning: bool):
         self.mover, self.plan, self.own = mover, plan, (k, v)
         self.lanes = Lanes(k.device)
-        self.heads = k.shape[1] // plan.groups
-        self.row = (k.shape[0], self.heads, k.shape[3])
+        self.row = (k.shape[0], k.shape[1] // plan.groups, k.shape[3])
         width = prod(self.row) * k.element_size()
         waiting = plan.inbox_rows if returning else 0
         published, self.inbox = mover.open(self.lanes, width, plan.groups * plan.held, waiting)
@@ -39,7 +38,7 @@ class Keys:
 
     def of(self, group: int) -> slice:
         """The key heads of a group."""
-        return slice(group * self.heads, (group + 1) * self.heads)
+        return _heads(self.own[0], group, self.plan.groups)
 
     def as_tensor(self, rows: torch.Tensor) -> torch.Tensor:
         """[rows, bytes] as [batch, heads, rows, head_dim]."""
@@ -92,7 +91,7 @@ def attend(mover, plan: Plan, call: Call, q, k, v) -> tuple[torch.Tensor, torch.
     pieces: list[list[Piece]] = [[] for _ in range(plan.groups)]
     for number, current in enumerate(plan.rounds):
         keys.fetch(number + AHEAD)
-        heads, found = _query_heads(q, current.group, plan.groups), pieces[current.group]
+        heads, found = _heads(q, current.group, plan.groups), pieces[current.group]
         k_here, v_here = keys.here(number)
         for part in current.parts:
             tensors = (q[:, heads, part.queries], k_here[:, :, part.keys], v_here[:, :, part.keys])
@@ -103,7 +102,7 @@ def attend(mover, plan: Plan, call: Call, q, k, v) -> tuple[torch.Tensor, torch.
             found[:] = [added(found, call, q.shape[2])]
     mover.close()
     for group, found in enumerate(pieces):
-        heads = _query_heads(q, group, plan.groups)
+        heads = _heads(q, group, plan.groups)
         combine(found, call, out[:, heads], lse[:, heads])
     return out, lse
 
@@ -117,7 +116,7 @@ def differentiate(mover, plan: Plan, call: Call, q, k, v, out, lse, d_out, d_lse
     kv_pieces: list[list[list[Piece]]] = [[[], []] for _ in range(plan.groups)]
     for number, current in enumerate(plan.rounds):
         keys.fetch(number + AHEAD)
-        heads = _query_heads(q, current.group, plan.groups)
+        heads = _heads(q, current.group, plan.groups)
         k_here, v_here = keys.here(number)
         found: list[list[Piece]] = [[], []]
         for part in current.parts:
@@ -136,7 +135,7 @@ def differentiate(mover, plan: Plan, call: Call, q, k, v, out, lse, d_out, d_lse
         if (number + 1) % EPOCH == 0 and number + 1 < len(plan.rounds):
             _fold(mover, keys, plan.rounds[number + 1 - EPOCH : number + 1], q_pieces, kv_pieces, call)
     for group, pieces in enumerate(q_pieces):  # before the last deliveries are waited for
-        combine(pieces, call, d_q[:, _query_heads(q, group, plan.groups)])
+        combine(pieces, call, d_q[:, _heads(q, group, plan.groups)])
     mover.settle()
     keys.delivered(plan.rounds[(len(plan.rounds) - 1) // EPOCH * EPOCH :], kv_pieces)
     for group, both in enumerate(kv_pieces):
@@ -156,8 +155,9 @@ def _fold(mover, keys: Keys, rounds, q_pieces, kv_pieces, call: Call) -> None:
     mover.ready()
 
 
-def _query_heads(q: torch.Tensor, group: int, groups: int) -> slice:
-    each = q.shape[1] // groups
+def _heads(tensor: torch.Tensor, group: int, groups: int) -> slice:
+    """The heads of a group."""
+    each = tensor.shape[1] // groups
     return slice(group * each, (group + 1) * each)
 
 

@@ -1,6 +1,5 @@
 """The ranks of a process group: what they say before their transfers, and what those travel by."""
 
-import socket
 import warnings
 from datetime import timedelta
 from functools import cached_property
@@ -19,8 +18,6 @@ class Team:
         self.group, self.device, self.jobs = group, device, {}
         self.rank, self.size = dist.get_rank(group), dist.get_world_size(group)
         self.side = self._new_group("gloo")
-        about = {"host": socket.gethostname(), "device": device.type, "index": device.index}
-        self.members = self.exchange(about)
 
     def exchange(self, said: Any) -> list[Any]:
         """What every rank says, in order; every rank of the group calls it."""

@@ -91,7 +91,7 @@ test("the SMs keep most of a chart's height, however low it is", () => {
 });
 
 test("a low picture across GPUs has no ring, and larger grids instead", () => {
-  const cluster = { runs: [0, 1].map(() => ({ hasTiles: true, ring: true })) },
+  const cluster = { runs: [0, 1].map(() => ({ ring: true })) },
     tall = acrossLayout(cluster, stage(1110, 620)),
     low = acrossLayout(cluster, stage(890, 330));
   assert.equal(named(tall), "Grid Grid Circle Lanes Lanes");
@@ -99,6 +99,4 @@ test("a low picture across GPUs has no ring, and larger grids instead", () => {
   assert.ok(low[0][1].w > 0.2 * 890 - 24);
   tidy(tall, stage(1110, 620));
   tidy(low, stage(890, 330));
-  const alone = acrossLayout({ runs: [{ hasTiles: false, ring: true }] }, stage(890, 330));
-  assert.equal(named(alone), "Circle Lanes", "where there are no grids the ring stays");
 });

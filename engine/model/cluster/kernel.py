@@ -28,18 +28,14 @@ def lasting(problem: Problem, hardware: str, queries: int, keys: int, causal: bo
     return GPUS[hardware].reached.sustained(seconds) if limited else seconds
 
 
-def _part(problem: Problem, queries: int, keys: int, causal: bool) -> Problem | None:
-    """What a call computes; None where that is nothing."""
-    if not queries or not keys:
-        return None
+def _part(problem: Problem, queries: int, keys: int, causal: bool) -> Problem:
+    """What a call computes."""
     return replace(problem, seq_q=queries, seq_kv=keys, mask=Mask(causal))
 
 
 @lru_cache(maxsize=4096)
-def _call(part: Problem | None, hardware: str) -> tuple[float, bool]:
+def _call(part: Problem, hardware: str) -> tuple[float, bool]:
     """Its seconds, and whether the card's power limits many of them."""
-    if part is None:
-        return 0.0, False
     fits = _shortened(part) if max(part.seq_q, part.seq_kv) > LONGEST else part
     one = Experiment(fits, step_kernel(fits, GPUS[hardware]), hardware=hardware)
     found = simulate(one.in_own_tiling()).modelled

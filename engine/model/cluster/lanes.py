@@ -6,7 +6,7 @@ Recorded runs have the same form.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import NamedTuple
 
 from engine.algorithms.ring import MOST_GPUS, Meeting, meetings
@@ -24,7 +24,7 @@ from engine.model.cluster.seconds import (
     round_starts,
     steps,
 )
-from engine.model.cluster.spread import ALL_TO_ALL, TWO_LEVEL, Spread
+from engine.model.cluster.spread import TWO_LEVEL, Spread
 from engine.model.timeline import MODELLED
 
 NOBODY = -1  # the owner of what belongs to no one GPU
@@ -126,13 +126,7 @@ def _kind(spread: Spread) -> str:
 
 
 def _staged(spread: Spread, backward: bool) -> Iterator[Mark]:
-    """The steps on every GPU, with the tiles that it computes where keys are gathered."""
-    seen: list[list[tuple[int, int]]] = [[] for _ in range(spread.gpus)]
-    if spread.method != ALL_TO_ALL:
-        for meeting in meetings(spread.order, spread.problem):
-            seen[meeting.gpu].append((meeting.queries, meeting.keys))
-    for kind, group, start, end in steps(spread, backward):
-        for gpu, tiles in enumerate(seen):
-            owner = gpu if kind == PACKING else NOBODY
-            named = _kind(spread) if kind == TRANSFER else kind
-            yield Mark(gpu, named, group, owner, start, end, tuple(sorted(tiles)) * (kind == COMPUTING))
+    """The steps, alike on every GPU."""
+    for (kind, group, start, end), gpu in product(steps(spread, backward), range(spread.gpus)):
+        owner = gpu if kind == PACKING else NOBODY
+        yield Mark(gpu, _kind(spread) if kind == TRANSFER else kind, group, owner, start, end)
