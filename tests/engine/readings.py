@@ -25,10 +25,13 @@ for line in Path(__file__).with_suffix(".txt").read_text("utf-8").splitlines():
         READ[name].append((values, found[0] if len(found) == 1 else found))
 
 
-def for_each(section: str) -> pytest.MarkDecorator:
-    """A test of every call of a section: its values, and what was read."""
-    ids = ["-".join(map(str, values.values())) for values, _ in READ[section]]
-    return pytest.mark.parametrize(("values", "read"), READ[section], ids=ids)
+def for_each(*sections: str) -> pytest.MarkDecorator:
+    """A test of every call of some sections: which section if there are several, values, what was read."""
+    rows = [(section, *row) for section in sections for row in READ[section]]
+    ids = ["-".join(map(str, values.values())) for _, values, _ in rows]
+    own = len(sections) == 1
+    names = ("values", "read") if own else ("section", "values", "read")
+    return pytest.mark.parametrize(names, [row[own:] for row in rows], ids=ids)
 
 
 def experiment_of(values: dict, **more) -> Experiment:

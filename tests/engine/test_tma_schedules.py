@@ -216,8 +216,7 @@ def test_as_many_exponentials_are_polynomials_as_the_record_says():
 
 @pytest.mark.parametrize(("head_dim", "v_dim", "stages"), [(64, 64, 10), (128, 128, 3), (192, 128, 2)])
 def test_buffers_fill_the_shared_memory_that_the_public_kernel_sets_aside(head_dim, v_dim, stages):
-    given = {"head_dim": head_dim, "head_dim_v": v_dim} if head_dim != v_dim else {"head_dim": head_dim}
-    experiment = Experiment.of(**B200, seq=4096, **given)
+    experiment = Experiment.of(**B200, seq=4096, head_dim=head_dim, head_dim_v=v_dim)
     held = simulate(experiment).footprint
     assert held.parts[1].label == f"{stages} × K or V"
     assert held.fits
