@@ -66,6 +66,7 @@ class Cost:
     cold: float = 0.0  # more of the first blocks of all SMs
     tensor: float = 0.0  # of a visit's matrix products, where they are known to be what takes power
     idle: float = 0.0  # of HBM, before the first bytes and after the last
+    copies: int = 0  # from HBM that an SM has under way
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,7 @@ def work_of(launch: Launch, kernel: Kernel, traffic: Traffic) -> Work:
     begins = float(seconds[-1]) - waits - cost.visits.mean * visit
     lengths = Lengths(cost.visits, waits, begins / (cost.visits.some or 1.0), visit)
     speeds = np.concatenate(([1.0], seconds[-1] / seconds))
-    work = Work(kernel, gpu.sms, lengths, speeds, units, units[HBM] + cost.idle, cost.cold)
+    work = Work(kernel, gpu.sms, lengths, speeds, units, units[HBM] + cost.idle, cost.cold, cost.copies)
     busy = places * cost.tensor * cost.visits.mean / lengths.mean
     return work if busy < gpu.reached.power_from else work.slowed(busy, launch.order, gpu.reached)
 
@@ -173,7 +174,8 @@ def _rows_of_weights(blocks: _Blocks) -> Cost:
     waits, places = (ROUND_TRIPS - 1) * reached.latency, blocks.places
     ahead = _copies_ahead(launch, phase) and not slow
     first = ahead * max(places * _own_way(launch, phase), places * _asked(blocks) - waits)
-    return Cost(_visits(launch, blocks.kernel), np.maximum(taken, blocks.every * copies), waits, first)
+    taken = np.maximum(taken, blocks.every * copies)
+    return Cost(_visits(launch, blocks.kernel), taken, waits, first, copies=_under_way(blocks, ahead))
 
 
 def _staying(blocks: _Blocks) -> Cost:
@@ -251,6 +253,7 @@ def _loops(blocks: _Blocks) -> Cost:
         launch.reached.latency + blocks.places * own_way(launch, moved(launch, loads(phase))),
         once=blocks.every * around,
         idle=2 * launch.reached.latency + around + float(taken[0]),
+        copies=_under_way(blocks, len(loads(phase))),
     )
 
 
@@ -275,6 +278,12 @@ def _pipeline(launch: Launch, phase: Phase) -> Pipeline:
 def _copies_ahead(launch: Launch, phase: Phase) -> bool:
     tiles = tiles_in_flight(launch.algorithm, launch.schedule, phase, launch.gpu)
     return launch.pipeline.asynchronous and tiles > 1
+
+
+def _under_way(blocks: _Blocks, loads: int) -> int:
+    """Copies from HBM that an SM has under way, of so many loads of a visit."""
+    launch, phase = blocks.launch, blocks.kernel.phase
+    return blocks.places * loads * tiles_in_flight(launch.algorithm, launch.schedule, phase, launch.gpu)
 
 
 def _own_way(launch: Launch, phase: Phase) -> float:

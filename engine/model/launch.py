@@ -118,6 +118,11 @@ class Launch:
         """Blocks of threads of all kernels."""
         return sum(kernel.blocks for kernel in self.kernels)
 
+    def start(self, phase: Phase) -> float:
+        """Seconds from the kernel before; blocks that are there when it ends wait for what it wrote alone."""
+        ready = phase.name == "combine" and self.gpu.device.tma
+        return self.reached.latency + self.reached.l2_latency if ready else self.reached.launch
+
     @property
     def order(self) -> str:
         """The order in which its kernels launch a head's blocks."""

@@ -93,6 +93,7 @@ class Work:
     units: dict[str, float]
     least: float  # seconds that device memory alone takes
     cold: float = 0.0  # seconds more of the first blocks of all SMs
+    copies: int = 0  # from device memory that an SM has under way; 0 where none runs ahead
     limited: bool = False  # whether the card's power limits its clock
 
     @property
@@ -127,6 +128,16 @@ class Work:
         seconds = self.lengths.of(self.kernel.launched(order, first, self.kernel.blocks)[1])
         before = self.even - float(seconds.sum()) / self.slots if first else 0.0
         return before + float(self._place(seconds)[2].max())
+
+    def with_memory(self, seconds: float) -> float:
+        """Seconds of blocks that take so many on their SMs, and of device memory.
+
+        Copies that are under way queue for memory, and where they wait for their SM: of two queues in a ring
+        each is empty at times (Buzen 1973).
+        """
+        longer = max(seconds, self.least)
+        filled = (min(seconds, self.least) / longer) ** np.arange(self.copies + 1)
+        return longer * float(filled.sum() / filled[: self.copies or 1].sum())
 
     def slowed(self, busy: float, order: str, reached: Reached) -> Work:
         """The same at the clock that the card's power leaves: tensor cores work a share `busy` of the time.

@@ -1,7 +1,7 @@
 """How long a schedule takes on a GPU: modelled from rates, never measured.
 
 A kernel takes as long as its timeline on the SMs (`work`, `placement`), or as its bytes take through HBM,
-whichever is longer, and its start.
+whichever is longer, what copies of both wait for one another, and its start.
 """
 
 from collections.abc import Mapping
@@ -32,28 +32,31 @@ class Modelled:
     # last round trips, "launch"; and in which SMs have nothing left to do, "tail"
     busy: Mapping[str, Mapping[str, float]]
     limited: bool = False  # whether the card's power limits the clock of a kernel
-    between_events: float = 0.0  # seconds of it that two events take beside the kernels
+    beside: float = (
+        0.0  # seconds more than its kernels take one by one: between two events, less what overlaps
+    )
 
     @property
     def profiled(self) -> float:
         """Seconds of its kernels as a profiler takes them, one by one."""
-        return self.seconds - self.between_events
+        return self.seconds - self.beside
 
 
 def modelled_time(launch: Launch, traffic: Traffic) -> Modelled:
     """Modelled time of a launch: its kernels one after another."""
-    parts, busy, running, limited, reached = {}, {}, 0.0, False, launch.gpu.reached
+    parts, busy, running, limited, beside = {}, {}, 0.0, False, launch.reached.between_events
     for kernel in launch.kernels:
         name, work = kernel.phase.name, work_of(launch, kernel, traffic)
         seconds = work.makespan(launch.order)
-        start = reached.launch + reached.between_events * (not parts)
-        parts[name] = max(seconds, work.least) + start
+        start = launch.start(kernel.phase) + beside * (not parts)
+        beside += launch.start(kernel.phase) - launch.reached.launch
+        parts[name] = work.with_memory(seconds) + start
         busy[name] = _busy(work, seconds, start)
         running += seconds
         limited |= work.limited
     together = {unit: sum(each[unit] for each in busy.values()) for unit in busy[name]}
     bound = _bound(together, running, launch.pipeline)
-    return Modelled(sum(parts.values()), bound, parts, busy, limited, reached.between_events)
+    return Modelled(sum(parts.values()), bound, parts, busy, limited, beside)
 
 
 def _busy(work: Work, seconds: float, start: float) -> dict[str, float]:

@@ -28,10 +28,12 @@ def simulate_timeline(experiment: Experiment, order: str | None = None) -> Timel
     for index, kernel in enumerate(run.kernels):
         work = work_of(run, kernel, moved)
         sm, start, end = work.placed(order)
-        stretched = max(1.0, work.least / float(end.max()))  # where HBM cannot follow, all blocks wait
+        seconds = float(end.max())
+        stretched = work.with_memory(seconds) / seconds  # where HBM cannot follow, all blocks wait
+        begin += run.start(kernel.phase) * (index > 0)
         times = begin + start * stretched, begin + end * stretched
         parts.append((np.full(len(sm), index), sm, *times, *kernel.names(order, run.schedule)))
-        begin += float(end.max()) * stretched + experiment.gpu.reached.launch
+        begin += seconds * stretched
         places.append(work.places)
     names = tuple(kernel.phase.name for kernel in run.kernels)
     columns = (np.concatenate(column) for column in zip(*parts, strict=True))
