@@ -1,45 +1,40 @@
-"""flash3's producer and consumers, run as threads on the CPU: none waits for ever, the result is right."""
+"""flash3's partitions run as threads on the CPU, in both passes: none waits for ever, the results are right."""
 
-import math
 import time
 from collections import Counter
-from itertools import product
 
 import pytest
 import torch
-from attention_cases import in_turn
+from attention_cases import ON_CPU, in_turn
+from flash3_cases import check, drawn, few_keys, run, share
 from gluon_threads import DeadlockError, Descriptor, Products
+from triton.experimental.gluon import language as gl
 
 from engine.algorithms.flash3 import BLOCKS, schedule
 from engine.model.traffic import requested_bytes
 from engine.problem.problem import Mask, Problem, Tiling
 from engine.schedule.step import Tensor
-from kernels import reference_attention
+from kernels.algorithms.flash3 import backward as flash3_backward
 from kernels.algorithms.flash3 import forward as flash3
+from kernels.backward.shared_key_blocks import Shares
 from kernels.call.options import Options
-from kernels.hopper import consumer
+from kernels.hopper import backward_common, backward_wide, consumer
 from kernels.launch.block_times import BlockTimes
 from kernels.reference import visible_mask
 
-MASKS = {"none": (False, None), "causal": (True, None), "one": (True, 1), "window": (True, 200)}
+pytestmark = [pytest.mark.usefixtures("on_threads"), ON_CPU]
+CAUSAL = {"causal": True}
+MASKS = {"none": {}, "causal": CAUSAL, "one": {**CAUSAL, "window": 1}, "window": {**CAUSAL, "window": 150}}
 SHAPES = [
     (1, 1, 1, 1, 1),
     (1, 2, 1, 1, 700),  # consumers without a row leave early what the others still read
     (1, 4, 2, 200, 600),
     (2, 1, 1, 450, 130),  # causal rows that see no key
     (1, 3, 3, 400, 400),
-    (1, 2, 2, 130, 450),  # 64 rows see but one key block in part
+    (1, 2, 2, 130, 450),  # 64 rows see but one key block in part, and some keys no row sees
 ]
-TILINGS = {"few keys": 10**9, "many keys": 0}  # by the number that counts as few
-
-
-def grid():
-    """Shapes x masks, tilings in turn; two shapes in all. That of 64 for few keys is that of 128."""
-    for (s, shape), (m, mask) in product(enumerate(SHAPES), enumerate(MASKS)):
-        alike = (64, "few keys") if (s + m) % 2 else (128, "many keys")
-        for kind, (head_dim, tiling) in enumerate((alike, (64, "many keys"), (256, "many keys"))):
-            if kind == (s + m) % 3 or s in (2, 3):
-                yield pytest.param(shape, mask, head_dim, tiling, id=f"{shape}-{mask}-{head_dim}-{tiling}")
+TILINGS = [(64, 10**9), (64, 0), (128, 0), (256, 0)]  # that of 64 for few keys is that of 128
+HEAD_DIMS = [64, 128, 256]
 
 
 @pytest.fixture
@@ -49,37 +44,32 @@ def started(monkeypatch):
     return Products.SIZES
 
 
-def check(shape, head_dim, causal, window, times=None, size=1.0, atol=1e-5):
-    torch.manual_seed(0)
-    batch, heads, kv_heads, seq_q, seq_kv = shape
-    q = size * torch.randn(batch, heads, seq_q, head_dim)
-    k, v = torch.randn(2, batch, kv_heads, seq_kv, head_dim)
-    out = torch.full_like(q, math.nan)
-    lse = torch.full(q.shape[:3], math.nan)
-    scale = head_dim**-0.5
-    flash3._launch(q, k, v, out, lse, causal, window, scale, times)
-    exact_out, exact_lse = reference_attention(q, k, v, causal=causal, window=window, scale=scale)
-    torch.testing.assert_close(out.double(), exact_out, atol=atol, rtol=0)
-    torch.testing.assert_close(lse.double(), exact_lse.double(), atol=atol, rtol=0)
-
-
 def prepared(head_dim, rows, keys, window, causal=True):
     """The arguments of a launch."""
     q, k = (torch.empty(1, 1, length, head_dim) for length in (rows, keys))
     return flash3._prepared(q, k, k, q, causal, window, 0.1)[2]
 
 
-@pytest.mark.parametrize(("shape", "mask", "head_dim", "tiling"), list(grid()))
-def test_partitions_finish_with_the_right_result(on_threads, monkeypatch, shape, mask, head_dim, tiling):
-    monkeypatch.setattr(flash3, "FEW_KEYS", TILINGS[tiling])
-    check(shape, head_dim, *MASKS[mask])
+@pytest.mark.parametrize(("shape", "mask", "tiling"), in_turn(SHAPES, MASKS, TILINGS), ids=str)
+def test_partitions_finish_with_the_right_results(monkeypatch, shape, mask, tiling):
+    head_dim, few = tiling
+    few_keys(monkeypatch, few)
+    share(monkeypatch, None)
+    check(shape, head_dim, **MASKS[mask])
 
 
-@pytest.mark.parametrize("head_dim", [64, 128, 256])
-@pytest.mark.parametrize(("keys", "window"), [(300, 63), (300, 66), (362, None), (363, 65)])
-def test_a_tile_with_one_hidden_pair_is_masked(on_threads, keys, window, head_dim):
-    """Above the diagonal, or before the window: a corner of a tile is enough."""
-    check((1, 1, 1, 300, keys), head_dim, True, window)
+CORNERS = [(300, 300, 63), (300, 300, 66), (300, 362, None), (300, 363, 65), (130, 192, None)]
+CORNERS += [(130, 192, 190), (130, 192, 125), (130, 193, 126), (130, 194, 65)]
+
+
+@pytest.mark.parametrize(("corner", "head_dim"), [*in_turn(CORNERS, HEAD_DIMS, by=2), (None, 128)], ids=str)
+def test_a_tile_with_one_hidden_pair_is_masked(monkeypatch, corner, head_dim):
+    """Past the last key, above the diagonal, before the window: a corner of a tile is enough."""
+    share(monkeypatch, None)
+    if corner is None:
+        return check((1, 1, 1, 130, 191), head_dim)
+    rows, keys, window = corner
+    return check((1, 1, 1, rows, keys), head_dim, causal=True, window=window)
 
 
 BETWEEN = [(128, 128), (400, 400), (321, 449), (65, 65), (130, 386), (449, 321)]  # queries, keys
@@ -87,28 +77,54 @@ EDGES = [(None, 0), (None, 10**9), (128, 0), (256, 0)]
 
 
 @pytest.mark.parametrize(("sizes", "edges"), in_turn(BETWEEN, EDGES, by=2), ids=str)
-def test_edges_of_a_mask_that_lie_between_blocks(on_threads, monkeypatch, sizes, edges):
+def test_edges_of_a_mask_that_lie_between_blocks(monkeypatch, sizes, edges):
     """With more queries than keys the first rows see nothing, not half a block."""
     window, few = edges
-    monkeypatch.setattr(flash3, "FEW_KEYS", few)
-    check((1, 2, 1, *sizes), 128, True, window)
+    few_keys(monkeypatch, few)
+    check((1, 2, 1, *sizes), 128, gradients=False, causal=True, window=window)
 
 
-def test_half_a_last_key_block_that_is_not_seen_is_not_multiplied(on_threads, started):
+@pytest.mark.parametrize("window", [None, 64, 66, 128, 150])  # 66: one pair in a last block
+@pytest.mark.parametrize(("heads", "rows", "keys"), [(1, 320, 320), (2, 192, 192), (1, 130, 450)])
+def test_queries_at_the_edges_that_see_no_key_of_a_consumer(heads, rows, keys, window):
+    head_dim = 64 if (rows == 192) == (window in (None, 66)) else 128
+    check((1, heads, 1, rows, keys), head_dim, causal=True, window=window)
+
+
+def seen_blocks(window, rows, keys):
+    """[blocks of queries, blocks of keys] of 640 of each: whether any pair is seen."""
+    seen = visible_mask(640, 640, Options(True, window))
+    return seen.unflatten(0, (-1, rows)).unflatten(2, (-1, keys)).any(dim=1).any(dim=2)
+
+
+def test_half_a_last_key_block_that_is_not_seen_is_not_multiplied(started):
     """Scores of the first consumer, counted in the mask itself; P V is of whole blocks."""
-    check((1, 1, 1, 640, 640), 128, True, None)
-    seen = visible_mask(640, 640, Options(True, None))
-    halves = seen.unflatten(0, (-1, 64)).unflatten(2, (-1, 2, 64)).any(dim=1).any(dim=-1)  # of consumers
-    blocks = halves.any(dim=2)
-    cut = int((blocks & ~halves[..., 1]).sum())
+    check((1, 1, 1, 640, 640), 128, gradients=False, causal=True)
+    blocks, halves = seen_blocks(None, 64, 128), seen_blocks(None, 64, 64)
+    cut = int((blocks & ~halves[:, 1::2]).sum())
     assert Counter(started) == {(64, 128, 64): cut, (64, 128, 128): 2 * int(blocks.sum()) - cut}
 
 
+@pytest.mark.parametrize("window", [None, 64, 128, 192])
+def test_queries_that_see_no_key_of_a_consumer_are_not_multiplied(started, monkeypatch, window):
+    """Backward: of 64 queries each, and half a block of 128 at the diagonal."""
+    launch = flash3_backward._launch
+    monkeypatch.setattr(flash3_backward, "_launch", lambda *given: (started.clear(), launch(*given))[1])
+    visits = int(seen_blocks(window, 64, 64).sum())
+    check((1, 1, 1, 640, 640), 128, causal=True, window=window)
+    assert started.count((64, 128, 64)) == 2 * visits  # S and dP
+    assert started.count((64, 64, 128)) == 2 * visits  # dV and dK
+    blocks = int(seen_blocks(window, 128, 128).sum())
+    check((1, 1, 1, 640, 640), 64, causal=True, window=window)
+    assert started.count((64, 64, 128)) == 2 * (2 * blocks - 5)  # S and dP but of halves, which are 5
+    assert started.count((64, 128, 64)) == 2 * (2 * blocks - 5)
+
+
 @pytest.mark.parametrize("least", [0, flash3.HELD_KEYS])
-def test_columns_that_only_pad_a_head_are_not_multiplied(on_threads, started, monkeypatch, least):
+def test_columns_that_only_pad_a_head_are_not_multiplied(started, monkeypatch, least):
     """Where a mask hides later keys; 80 columns are 64 and 16, of scores of 64 or 128 keys and of P V."""
     monkeypatch.setattr(flash3, "HELD_KEYS", least)
-    check((1, 1, 1, 640, 640), 80, True, None)
+    check((1, 1, 1, 640, 640), 80, gradients=False, causal=True)
     scores = {(64, columns, keys) for columns in (64, 16) for keys in (64, 128)}
     assert {*started} == scores | {(64, 128, 64), (64, 128, 16)}
 
@@ -117,17 +133,17 @@ SIZES = [(192, 192), (700, 700), (449, 449), (385, 449), (200, 330), (576, 640),
 
 
 @pytest.mark.parametrize(("sizes", "window"), in_turn(SIZES, [128, 256, 200, 384], by=2), ids=str)
-def test_windows_whose_key_blocks_begin_where_tiles_do(on_threads, monkeypatch, sizes, window):
+def test_windows_whose_key_blocks_begin_where_tiles_do(monkeypatch, sizes, window):
     """Three consumers; before the first key there is a part of a block, at times of more than half of one."""
-    monkeypatch.setattr(flash3, "FEW_KEYS", 0)
-    check((1, 2, 1, *sizes), 64, True, window)
+    few_keys(monkeypatch, 0)
+    check((1, 2, 1, *sizes), 64, gradients=False, causal=True, window=window)
 
 
 @pytest.mark.parametrize("window", [128, 384])
-def test_half_a_last_key_block_of_a_window_is_not_multiplied(on_threads, monkeypatch, started, window):
+def test_half_a_last_key_block_of_a_window_is_not_multiplied(monkeypatch, started, window):
     """Scores of the first and the third consumer; every second tile has keys in front that there are not."""
-    monkeypatch.setattr(flash3, "FEW_KEYS", 0)
-    check((1, 1, 1, 960, 960), 64, True, window)
+    few_keys(monkeypatch, 0)
+    check((1, 1, 1, 960, 960), 64, gradients=False, causal=True, window=window)
     rows = torch.arange(0, 960, 64)  # of consumers
     before = -rows.div(192, rounding_mode="floor") * 192 % 128
     last = (rows + 63 + before).div(128, rounding_mode="floor")
@@ -159,7 +175,7 @@ def test_half_a_last_key_block_of_a_window_is_not_multiplied(on_threads, monkeyp
         ((256, 1024, 1024, None), False, "anywhere"),  # blocks of 64 keys
     ],
 )
-def test_where_key_blocks_begin_and_the_edges_of_a_mask_lie(on_threads, problem, shifted, edges):
+def test_where_key_blocks_begin_and_the_edges_of_a_mask_lie(problem, shifted, edges):
     arguments = prepared(*problem)
     assert (arguments["SHIFTED"], arguments["EDGES"]) == (shifted, edges)
     assert prepared(*problem[:3], None, causal=False)["EDGES"] == "anywhere"
@@ -172,7 +188,7 @@ def test_where_key_blocks_begin_and_the_edges_of_a_mask_lie(on_threads, problem,
         *((449, 321, 200), (449, 321, 320), (385, 449, 128)),
     ],
 )
-def test_the_producer_asks_for_the_boxes_that_the_engine_counts(on_threads, monkeypatch, rows, keys, window):
+def test_the_producer_asks_for_the_boxes_that_the_engine_counts(monkeypatch, rows, keys, window):
     """Of Q, K and V, those that hang over the first or the last key or query too; the heads share keys."""
     copied = Counter()
 
@@ -181,11 +197,10 @@ def test_the_producer_asks_for_the_boxes_that_the_engine_counts(on_threads, monk
             copied[self.base.data_ptr()] += self.block_type.nbytes // 2  # float32 here
             return super().rows(batch, head, row, column)
 
-    monkeypatch.setattr(flash3, "FEW_KEYS", 0)
+    few_keys(monkeypatch, 0)
     monkeypatch.setattr(flash3, "_descriptor", Watched)
-    q, (k, v) = torch.randn(1, 4, rows, 64), torch.randn(2, 1, 2, keys, 64)
-    out, lse = torch.empty_like(q), torch.empty(1, 4, rows)
-    flash3._launch(q, k, v, out, lse, True, window, 0.1)
+    q, k, v, *_ = drawn((1, 4, 2, rows, keys), 64)
+    run(q, k, v, causal=True, window=window)
     problem = Problem(1, 4, 2, rows, keys, 64, "float16", Mask(True, window))
     read = requested_bytes(schedule(problem, Tiling(*BLOCKS[64]))).read
     for tensor, name in ((q, Tensor.Q), (k, Tensor.K), (v, Tensor.V)):
@@ -193,32 +208,40 @@ def test_the_producer_asks_for_the_boxes_that_the_engine_counts(on_threads, monk
 
 
 @pytest.mark.parametrize("ahead", [64, 0, 32, -64])
-def test_where_every_row_sees_a_key_of_its_first_block(on_threads, monkeypatch, ahead):
+def test_where_every_row_sees_a_key_of_its_first_block(monkeypatch, ahead):
     """Where not, it has to be asked: no key's weight is exp(-inf - -inf)."""
-    monkeypatch.setattr(flash3, "FEW_KEYS", 0)
+    few_keys(monkeypatch, 0)
     assert prepared(64, 320, 320 + ahead, None)["ALL_SEE"] == (ahead in (0, 64))
-    check((1, 1, 1, 320, 320 + ahead), 64, True, None)
+    check((1, 1, 1, 320, 320 + ahead), 64, gradients=False, causal=True)
 
 
 @pytest.mark.parametrize("head_dim", [64, 128])
-def test_large_scores_do_not_overflow(on_threads, monkeypatch, head_dim):
+def test_large_scores_do_not_overflow(monkeypatch, head_dim):
     """As they would, were a row's maximum that of some keys alone; in the tiling of many keys."""
-    monkeypatch.setattr(flash3, "FEW_KEYS", 0)
-    check((1, 1, 1, 300, 300), head_dim, True, None, size=200.0, atol=1e-2)
+    few_keys(monkeypatch, 0)
+    check((1, 1, 1, 300, 300), head_dim, gradients=False, size=200.0, close=(1e-2, 1e-2), causal=True)
+
+
+@pytest.mark.parametrize("head_dim", HEAD_DIMS)
+def test_keys_past_the_end_count_for_nothing_however_low_the_others_scores(monkeypatch, head_dim):
+    """Their score is 0: beside scores below -90 their weight would be infinite, and dQ not a number."""
+    share(monkeypatch, None)
+    check((1, 1, 1, 70, 90), head_dim, apart=4.0 * (64 / head_dim) ** 0.25)
 
 
 @pytest.mark.parametrize(("heads", "kv_heads", "together"), [(3, 3, 1), (3, 3, 2), (4, 2, 1)])
-def test_heads_in_several_sets_are_all_computed(on_threads, monkeypatch, heads, kv_heads, together):
+def test_heads_in_several_sets_are_all_computed(monkeypatch, heads, kv_heads, together):
     """Of three heads, two at a time, the last is a set of its own; heads that share keys stay together."""
     room = together * 2 * 200 * 128 * 4  # K and V in float32
     monkeypatch.setattr("kernels.tilings.flash3.L2_FOR_KEYS", room)
-    check((1, heads, kv_heads, 200, 200), 128, True, None)
+    monkeypatch.setattr(flash3_backward, "L2_FOR_ROWS", 1 if together == 1 else 2**40)
+    check((1, heads, kv_heads, 200, 200), 128, causal=True)
 
 
 @pytest.mark.parametrize("mask", ["none", "causal"])
-def test_a_trace_has_every_tile_once_and_one_after_another_on_its_sm(on_threads, mask):
+def test_a_trace_has_every_tile_once_and_one_after_another_on_its_sm(mask):
     times, before = BlockTimes(), time.monotonic_ns()
-    check((1, 3, 3, 577, 577), 128, *MASKS[mask], times=times)
+    run(*drawn((1, 3, 3, 577, 577), 128)[:3], times=times, **MASKS[mask])
     tiles = times.kernels["attention"]
     assert tiles.shape == (3 * 5, 3)
     assert set(tiles[:, 0].tolist()) == {0, 1}
@@ -235,38 +258,78 @@ def test_a_trace_has_every_tile_once_and_one_after_another_on_its_sm(on_threads,
     [("none", [4] * 8), ("causal", [4, 4, 3, 3, 2, 2, 1, 1]), ("window", [3] * 4 + [2, 2, 1, 1])],
 )
 def test_an_unequal_tile_is_drawn_when_the_keys_of_the_one_before_are_all_asked_for(
-    on_threads, monkeypatch, mask, blocks
+    monkeypatch, mask, blocks
 ):
     """SMs that draw it sooner take it before others are free for it, and end apart."""
     counter = torch.zeros(1, dtype=torch.int32)
-    drawn = []
+    taken = []
 
     class Watched(Descriptor):
         def rows(self, batch, head, row, column=0):
             if self.base is keys:
-                drawn.append(int(counter))
+                taken.append(int(counter))
             return super().rows(batch, head, row, column)
 
     monkeypatch.setattr(flash3, "_descriptor", Watched)
     monkeypatch.setattr(flash3, "multiprocessors", lambda device: 1)
     monkeypatch.setattr(flash3, "zeroed_counter", lambda device: counter)
-    queries, keys, values = torch.randn(3, 1, 2, 400, 128)
-    out, lse = torch.empty_like(queries), torch.empty(1, 2, 400)
-    causal, window = MASKS[mask]
-    flash3._launch(queries, keys, values, out, lse, causal, window, 0.1)
-    ahead = Mask(causal, window).looks_ahead
+    queries, keys, values, *_ = drawn((1, 2, 2, 400, 400), 128)
+    run(queries, keys, values, **MASKS[mask])
+    ahead = Mask(**MASKS[mask]).looks_ahead
     expected = [tile + (ahead and key > 0) for tile, seen in enumerate(blocks) for key in range(seen)]
-    assert drawn == expected
+    assert taken == expected
 
 
-def test_an_order_that_deadlocks_is_caught(on_threads, monkeypatch):
+@pytest.mark.parametrize(("coarse", "fine"), [(2, 3), (3, 0)])
+@pytest.mark.parametrize(
+    ("shape", "head_dims"),  # the second of whole query blocks, of two heads
+    [((1, 1, 1, 320, 450), (64, 128)), ((1, 4, 2, 384, 190), (128, 256)), ((2, 1, 1, 390, 200), (256, 64))],
+    ids=str,
+)
+def test_key_blocks_that_several_blocks_of_threads_share(monkeypatch, shape, coarse, fine, head_dims):
+    """Two in so many shares each, and the last one more finely."""
+    head_dim = head_dims[fine > 0]
+    key_blocks = shape[0] * shape[2] * -(-shape[4] // (64 if head_dim == 256 else 128))
+    share(monkeypatch, Shares(key_blocks - 2 - (fine > 0), 2 * coarse, coarse, fine, fine or 1))
+    check(shape, head_dim)
+
+
+@pytest.mark.parametrize("head_dim", [72, 96, 160])
+def test_shared_key_blocks_of_head_dims_between(monkeypatch, head_dim):
+    """Whose sums a Triton kernel adds."""
+    share(monkeypatch, Shares(0, 2, 2, 0, 1))
+    check((1, 1, 1, 130, 64 if head_dim > 128 else 128), head_dim)
+
+
+SPOILT = {  # turns that are not taken, and fewer buffers for what consumers exchange
+    "turns": (consumer, "skip", None, (1, 1, 1, 1, 700), 64, {}),
+    "dS": (backward_wide, "D_SCORES", gl.constexpr(1), (1, 1, 1, 450, 130), 256, {}),
+    "exchanged": (backward_common, "EXCHANGES", gl.constexpr(2), (1, 1, 1, 450, 130), 128, {}),
+    "exchanged where causal": (
+        backward_common,
+        "EXCHANGES",
+        gl.constexpr(1),
+        (1, 1, 1, 450, 450),
+        128,
+        CAUSAL,
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "instead", "shape", "head_dim", "mask"), SPOILT.values(), ids=SPOILT
+)
+def test_a_wrong_order_is_caught(monkeypatch, module, name, instead, shape, head_dim, mask):
+    """By a deadlock, or by what one consumer writes over what the other still reads."""
+
     def skip_without_turns(blocks, visit, keys, values, *_):
         for skipped in range(visit, visit + blocks):
             keys.release(skipped)
             values.release(skipped)
         return visit + blocks
 
-    monkeypatch.setattr(consumer, "skip", skip_without_turns)
-    monkeypatch.setattr(flash3, "FEW_KEYS", 0)
+    few_keys(monkeypatch, 0)
+    share(monkeypatch, None)
+    monkeypatch.setattr(module, name, instead or skip_without_turns)
     with pytest.raises((DeadlockError, AssertionError)):
-        check((1, 1, 1, 1, 700), 64, False, None)
+        check(shape, head_dim, gradients=module is not consumer, **mask)

@@ -4,15 +4,12 @@ import math
 
 import pytest
 import torch
-from attention_cases import ON_CPU, by_sequence, in_turn
+from attention_cases import ON_CPU, in_turn
+from flash3_cases import check, drawn, exact, few_keys, run
 
 from kernels.algorithms.flash3 import backward as flash3_backward
-from kernels.algorithms.flash3 import forward as flash3
 from kernels.backward.shared_key_blocks import Shares
 from kernels.call.call import Call
-from kernels.call.key_ranges import seen_of
-from kernels.call.options import Options
-from kernels.call.terms import terms_with
 
 pytestmark = [pytest.mark.usefixtures("on_threads"), ON_CPU]
 NAN = math.nan
@@ -32,58 +29,6 @@ LENGTHS = [([1, 127, 128, 129, 0, 64, 3], (64,)), ([8] * 20, (192, 128)), ([0, 0
 OF_DOCUMENTS = [{}, {"causal": True}, {"window": (40, 20)}, {"window": 128}]
 
 
-def drawn(shape, head_dim, v_dim=None):
-    """q, k, v, and the gradients of O and lse."""
-    torch.manual_seed(0)
-    batch, heads, kv_heads, seq_q, seq_kv = shape
-    v_dim = v_dim or head_dim
-    q, d_out = (torch.randn(batch, heads, seq_q, columns) for columns in (head_dim, v_dim))
-    k, v = (torch.randn(batch, kv_heads, seq_kv, columns) for columns in (head_dim, v_dim))
-    return q, k, v, d_out, torch.randn(q.shape[:3])
-
-
-def run(q, k, v, d_out, d_lse, packed=None, change=lambda: None, **given):
-    """O and lse, and the gradients of q, k, v and the sinks, in memory that holds NaN before.
-
-    packed: where sequences begin among the queries and the keys. change: is called between the passes.
-    """
-    options = Options(**given)
-    v_dim = None if v.shape[3] == q.shape[3] else v.shape[3]
-    sizes = *q.shape[:2], k.shape[1], q.shape[2], *k.shape[2:]
-    scale = options.scale or sizes[-1] ** -0.5
-    call = Call(*sizes, False, None, scale, "flash3", 128, 64, None, v_dim=v_dim)
-    seen = seen_of(q, k, options)
-    if packed is not None:
-        seen = seen._replace(starts=packed[0], key_starts=packed[1])
-    terms = terms_with(None, q, options, seen)
-    out, lse = torch.full_like(d_out, NAN), torch.full(q.shape[:3], NAN)
-    score = flash3.score_of(call, terms)
-    flash3._launch(q, k, v, out, lse, *flash3.plain_part(terms.seen), score, None, terms)
-    change()
-    return out, lse, *flash3_backward.flash3_backward(q, k, v, out, lse, d_out, d_lse, call, terms=terms)
-
-
-def exact(q, k, v, d_out, d_lse, packed=None, **given):
-    """The same of each sequence by itself in float64; of what belongs to none, 0 and -inf."""
-    leaves = [tensor.double().requires_grad_() for tensor in (q, k, v)]
-    sinks = given.pop("sinks", None)
-    if sinks is not None:
-        leaves.append(sinks.double().requires_grad_())
-        given["sinks"] = leaves[3]
-    starts = packed or [torch.tensor([0, tensor.shape[2]]) for tensor in (q, k)]
-    out, lse = by_sequence(*leaves[:3], starts, **given)
-    of_lse = torch.where(lse.isfinite(), lse, 0) * d_lse[..., : lse.shape[2]]
-    total = (out * d_out[:, :, : out.shape[2]]).sum() + of_lse.sum()
-    return out, lse, *torch.autograd.grad(total, leaves)
-
-
-def check(shape, dims, **given):
-    tensors = drawn(shape, *dims)
-    ours, right = run(*tensors, **given), exact(*tensors, **given)
-    for one, expected, atol in zip(ours, right, (1e-5, 1e-5, 3e-5, 3e-5, 3e-5, 1e-4), strict=False):
-        torch.testing.assert_close(one.double(), expected, atol=atol, rtol=0)
-
-
 @pytest.mark.parametrize(("dims", "mask"), in_turn(BETWEEN, [*OF_DOCUMENTS[:3]], by=1), ids=str)
 def test_head_dims_between_and_values_of_their_own(dims, mask):
     check((1, 2, 1, 200, 260), dims, **mask)
@@ -96,8 +41,8 @@ def test_head_dims_between_and_values_of_their_own(dims, mask):
 )
 def test_masks_and_terms(monkeypatch, given, sizes, tiling):
     head_dim, few = tiling
-    monkeypatch.setattr(flash3, "FEW_KEYS", few)
-    check((1, 2, 1, *sizes), (head_dim,), **given, scale=0.1 if sizes == SIZES[1] else None)
+    few_keys(monkeypatch, few)
+    check((1, 2, 1, *sizes), head_dim, **given, scale=0.1 if sizes == SIZES[1] else None)
 
 
 @pytest.mark.parametrize(
@@ -106,7 +51,7 @@ def test_masks_and_terms(monkeypatch, given, sizes, tiling):
 def test_documents(monkeypatch, lengths, mask, how):
     """Tiles end where a document does: as many queries as keys, fewer, and more."""
     (lengths, dims), (batch, more) = lengths, how
-    monkeypatch.setattr(flash3, "FEW_KEYS", 0 if more else 10**9)
+    few_keys(monkeypatch, 0 if more else 10**9)
     check((batch, 1, 1, sum(lengths) + more, sum(lengths)), dims, documents=lengths, **mask)
 
 
@@ -114,9 +59,8 @@ def test_documents(monkeypatch, lengths, mask, how):
     ("given", "dtype"), [({}, torch.int32), ({"causal": True, "softcap": 9.0, "sinks": SINKS}, torch.int64)]
 )
 @pytest.mark.parametrize("head_dim", [64, 128, 256])
-def test_packed_sequences_of_lengths_on_the_device(monkeypatch, head_dim, given, dtype):
+def test_packed_sequences_of_lengths_on_the_device(head_dim, given, dtype):
     """With queries and keys of their own each; what follows the last sequence is NaN, and counts nowhere."""
-    monkeypatch.setattr(torch, "empty_like", lambda tensor: torch.full_like(tensor, NAN))
     rows, keys = [5, 130, 0, 64, 200, 7], [200, 130, 64, 0, 157, 1]
     packed = [torch.tensor([0, *each]).cumsum(0).to(dtype) for each in (rows, keys)]
     tensors = drawn((1, 2, 1, sum(rows) + 140, sum(keys) + 33), head_dim)
@@ -152,10 +96,8 @@ def test_starts_that_do_not_rise_write_nowhere_else():
         run(*drawn((1, 2, 1, 300, 300), 64), packed=(starts, starts), causal=True)
 
 
-def test_gradients_where_all_key_blocks_are_shared(monkeypatch):
-    """From the pass that an H200 would take, whose memory holds NaN at first, to the sums of shares."""
-    empty = torch.empty
-    monkeypatch.setattr(torch, "empty", lambda *size, **how: empty(*size, **how).fill_(NAN))
+def test_gradients_where_all_key_blocks_are_shared():
+    """From the pass that an H200 would take to the sums of shares."""
     call = Call(1, 2, 1, 600, 200, 128, False, None, 0.1, "flash2", 64, 128, None)
     assert flash3_backward.shared(call, 132) == Shares(0, 20, 10, 0, 1)
-    check((1, 2, 1, 600, 200), (128,))
+    check((1, 2, 1, 600, 200), 128)
