@@ -1,4 +1,4 @@
-"""flash3's partitions run as threads on the CPU, in both passes: none waits for ever, the results are right."""
+"""flash3's partitions as threads on the CPU, in both passes: none waits for ever, all results are right."""
 
 import time
 from collections import Counter
