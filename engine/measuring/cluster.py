@@ -58,10 +58,6 @@ class Contender:
     sharded: bool = True
     session: Callable[[Ranks, bool], AbstractContextManager] = lambda ranks, causal: nullcontext()
 
-    def row(self, problem: Problem, direction: str, gpus: int) -> ClusterTiming:
-        """Its row, before anything was measured."""
-        return ClusterTiming(self.provider, self.label, direction, problem, gpus if self.sharded else 1)
-
 
 def contenders(ranks: Ranks) -> list[Contender]:
     """All that run here: one GPU first."""
@@ -155,7 +151,7 @@ def rows_of(ranks: Ranks, problem: Problem, direction: str, entered: list[Conten
         off, sentence = ranks.attempt(partial(error, ranks, one, small, direction))
         if sentence is None and off > allowed:
             sentence = not_timed(f"off by {off:.2g}, allowed is {allowed:g}")
-        row = one.row(problem, direction, ranks.size)
+        row = ClusterTiming(one.provider, one.label, direction, problem, ranks.size if one.sharded else 1)
         rows[one] = replace(row, error=off, allowed=allowed, skipped=sentence)
     wanted = [one for one in entered if rows[one].skipped is None]
     spent: dict[Contender, list[tuple[float, float]]] = {one: [] for one in wanted}

@@ -18,7 +18,9 @@ from kernels.call.value_checks import (
 )
 from kernels.distributed.job import METHODS, Job, differentiated, job_of
 from kernels.distributed.layout import Layout
-from kernels.distributed.team import Team, team_of
+from kernels.distributed.team import team_of
+
+LAYOUT = "[batch, heads, tokens, head_dim]"
 
 __all__ = ["METHODS", "explain", "ring_attention", "shard", "unshard"]
 
@@ -29,7 +31,7 @@ def shard(t: torch.Tensor, *, causal: bool, group: dist.ProcessGroup | None = No
     Zigzag where causal: of 2 G chunks rank r holds r and 2 G - 1 - r, so that all ranks have the same work.
     Else rank r holds chunk r of G. Any number of tokens that gives every chunk one is served.
     """
-    _check(t)
+    check_layout("t", t, LAYOUT)
     team = team_of(group, t.device)
     layout = Layout(t.shape[2], team.size, bool(causal))
     if layout.tokens < layout.chunks:
@@ -45,7 +47,7 @@ def unshard(t: torch.Tensor, *, causal: bool, group: dist.ProcessGroup | None = 
 
     Has no gradient: ValueError for a tensor that asks for one.
     """
-    _check(t)
+    check_layout("t", t, LAYOUT)
     if differentiated(t):
         raise ValueError("t requires grad, which unshard does not give: call it with t.detach()")
     check_untransformed(t)
@@ -57,12 +59,8 @@ def unshard(t: torch.Tensor, *, causal: bool, group: dist.ProcessGroup | None = 
     if len(alike) > 1 or rows != [layout.rows(rank) for rank in range(team.size)]:
         shapes = ", ".join(f"{tuple(shape)} {dtype}" for shape, dtype in said)
         raise ValueError(f"t is {shapes} on the ranks, it must be what shard(t, causal={bool(causal)}) gives")
-    return _gathered(team, layout, *resolved(t))
-
-
-def _gathered(team: Team, layout: Layout, t: torch.Tensor) -> torch.Tensor:
-    """All parts, each padded to the longest on its way."""
-    own = t.new_zeros(*t.shape[:2], layout.most_rows, t.shape[3])
+    (t,) = resolved(t)
+    own = t.new_zeros(*t.shape[:2], layout.most_rows, t.shape[3])  # padded to the longest on its way
     own[:, :, : t.shape[2]] = t.detach()
     parts = [torch.empty_like(own) for _ in range(team.size)]
     dist.all_gather([each.view(torch.uint8) for each in parts], own.view(torch.uint8), team.transfers)
@@ -100,9 +98,8 @@ def ring_attention(
     error, after `kernels.distributed.team.PATIENCE` seconds at the latest. torch.compile leaves the call as
     it is; a CUDA graph takes none.
     """
-    if torch.compiler.is_compiling():
-        return torch.compiler.disable(_run)(q, k, v, causal, window, group, method, return_lse, scale)
-    return _run(q, k, v, causal, window, group, method, return_lse, scale)
+    run = torch.compiler.disable(_run) if torch.compiler.is_compiling() else _run
+    return run(q, k, v, causal, window, group, method, return_lse, scale)
 
 
 def explain(
@@ -164,7 +161,3 @@ def _job(q, k, v, causal, window, group, method, scale) -> Job:
 def _on(tensor: torch.Tensor):
     """A context in which a tensor's GPU is the current one."""
     return torch.cuda.device(tensor.device) if tensor.is_cuda else nullcontext()
-
-
-def _check(t) -> None:
-    check_layout("t", t, "[batch, heads, tokens, head_dim]")

@@ -7,6 +7,7 @@ nothing to merge. A window is always gathered, for its far edge cuts across the 
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 
 
 @dataclass(frozen=True)
@@ -42,13 +43,12 @@ class Layout:
     @cached_property
     def spans(self) -> tuple[tuple[Span, ...], ...]:
         """What each rank holds, in the order of the sequence."""
-        return tuple(self._of(rank) for rank in range(self.ranks))
-
-    def _of(self, rank: int) -> tuple[Span, ...]:
-        own = (rank, self.chunks - 1 - rank) if self.zigzag else (rank,)
-        bounds = [tuple(self.tokens * each // self.chunks for each in (chunk, chunk + 1)) for chunk in own]
-        first = bounds[0][1] - bounds[0][0]
-        return tuple(Span(*pair, row) for pair, row in zip(bounds, (0, first), strict=False))
+        edges = [self.tokens * each // self.chunks for each in range(self.chunks + 1)]
+        chunks = list(pairwise(edges))
+        if not self.zigzag:
+            return tuple((Span(*chunk, 0),) for chunk in chunks)
+        halves = zip(chunks[: self.ranks], reversed(chunks), strict=False)
+        return tuple((Span(*first, 0), Span(*last, first[1] - first[0])) for first, last in halves)
 
     def rows(self, rank: int) -> int:
         """Tokens that a rank holds."""

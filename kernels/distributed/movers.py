@@ -77,10 +77,6 @@ def _slices(each: Transfer, source: Pair, target: Pair):
 GRAIN = 2**21  # bytes: memory is asked for in multiples, so that it seldom has to grow
 
 
-# memory that all ranks map: every rank's bytes, and a barrier of all ranks on the current stream
-Shared = tuple[list[torch.Tensor], Callable[[int], None]]
-
-
 def unavailable(team: Team) -> str | None:
     """One sentence on why the ranks cannot map each other's memory, or None where they may try; all ask."""
     own, visible = team.device.index, torch.cuda.device_count()
@@ -96,8 +92,11 @@ def unavailable(team: Team) -> str | None:
 
 
 @torch.inference_mode(False)  # what is written by later calls must not be of that mode
-def rendezvous(team: Team, size: int) -> Shared:
-    """`size` bytes on every rank, mapped by all; every rank calls it. RuntimeError where that fails."""
+def rendezvous(team: Team, size: int) -> tuple[list[torch.Tensor], Callable[[int], None]]:
+    """`size` bytes of every rank, mapped by all, and a barrier of all ranks on the current stream.
+
+    Every rank calls it. RuntimeError where that fails.
+    """
     import torch.distributed._symmetric_memory as symmetric_memory
 
     os.environ.setdefault("TORCH_SYMM_MEM_DISABLE_MULTICAST", "1")  # of no use to copies between two GPUs
