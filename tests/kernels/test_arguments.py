@@ -77,6 +77,6 @@ def test_blocks_that_do_not_fit_the_gpu():
 def test_a_window_of_two_sides_and_a_head_dim_of_v_are_refused_over_gpus():
     q = torch.randn(1, 1, 8, 16)
     said = described(q, q, q, False, (3, 0), None, "auto", False)
-    assert said["error"] == "window is (3, 0), over GPUs it must be None or a number of keys"
+    assert str(said) == "window is (3, 0), over GPUs it must be None or a number of keys"
     said = described(q, q, torch.randn(1, 1, 8, 24), False, None, None, "auto", False)
-    assert said["error"] == "v has head_dim 24 and q 16, over GPUs they must be alike"
+    assert str(said) == "v has head_dim 24 and q 16, over GPUs they must be alike"

@@ -102,7 +102,7 @@ def test_several_amd_gpus_are_refused_in_a_sentence(monkeypatch):
     on(monkeypatch, "mi300x")
     q = torch.zeros(1, 2, 64, 64, dtype=torch.float16)
     said = described(q, q, q, False, None, None, "ring", False)
-    assert said["error"] == "q is on an AMD GPU (gfx942), over several GPUs it must be NVIDIA's"
+    assert str(said) == "q is on an AMD GPU (gfx942), over several GPUs it must be NVIDIA's"
 
 
 def test_what_does_not_fit_after_all_is_halved_once_said_and_kept():
