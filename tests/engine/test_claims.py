@@ -8,15 +8,7 @@ import pytest
 from engine.experiment import Experiment
 from engine.problem.hardware import GPUS
 from engine.recordings.file import recordings
-from engine.studies.claims import (
-    ABOUT,
-    DEPENDS,
-    FUSED_KERNELS,
-    RIGHT,
-    WRONG,
-    checked,
-    verdict,
-)
+from engine.studies.claims import ABOUT, DEPENDS, FUSED_KERNELS, RIGHT, WRONG, checked, verdict
 
 SHELF = recordings()
 H200, H100 = SHELF
@@ -28,13 +20,15 @@ def found(at: int) -> tuple[float, float]:
     return checked()[at].found
 
 
-def times(recording) -> dict:
-    """Medians of forward passes by provider, keys, head dimension, and whether causal."""
-    return {
+def speed_ups(names, *axes) -> dict[tuple, float]:
+    """Over unfused attention, by kernel, keys, head dimension, and whether causal: medians on an H200."""
+    own = {
         (row.provider, row.problem.seq_kv, row.problem.head_dim, row.problem.mask.causal): row.times.p50
-        for row in recording.timings
+        for row in H200.timings
         if row.direction == "forward" and row.times
     }
+    shapes = product(names, *axes, (False, True))
+    return {one: own["eager", *one[1:]] / own[one] for one in shapes if one in own}
 
 
 @pytest.mark.parametrize(
@@ -67,13 +61,13 @@ def test_each_claim_has_words_for_its_verdict_and_a_scenario_that_there_is():
         assert Experiment.of(**one.claim.experiment.flat()) == one.claim.experiment
 
 
-def test_bytes_of_gpt2_by_hand():
-    """In N d: forward 4; backward 2 for delta, Q, K, V, dO in both kernels, 3 gradients. In N²: 4 and 7."""
+def test_bytes_exponents_and_ratios_by_hand():
+    """Bytes of GPT-2 in N d: forward 4; backward 2 for delta, Q, K, V, dO in both kernels, 3 gradients.
+
+    In N² 4 and 7. The memories' ratio is 10 on an A100 and not on the others.
+    """
     n, d = 1024, 64
     assert found(BYTES)[0] == pytest.approx((11 * n * n + 12 * n * d) / (17 * n * d), rel=0.1)
-
-
-def test_exponents_and_ratios_by_hand():
     assert found(ORDER) == (pytest.approx(2, abs=0.04), pytest.approx(2, abs=0.04))
     assert found(MEMORY) == (1, 1)
     assert found(FLOPS) == (7 / 6, 9 / 6)  # 2 + 5 or 2 + 7 products a tile, over 2 + 4
@@ -81,9 +75,6 @@ def test_exponents_and_ratios_by_hand():
     assert found(EXPONENTIALS) == (pytest.approx(50, abs=1),) * 2
     assert found(IDLE) == (pytest.approx(100 / 108), pytest.approx(6400 / 108))
     assert found(M) == (163 * 1024,) * 2
-
-
-def test_the_memories_ratio_is_10_on_an_a100_and_not_on_the_others():
     own = GPUS["a100"].shared_bytes_per_second / GPUS["a100"].memory_bytes_per_second
     assert own == pytest.approx(108 * 128 * 1.41e9 / 2.039e12) == pytest.approx(9.6, abs=0.05)
     assert found(MEMORIES)[0] < own / 2
@@ -91,13 +82,14 @@ def test_the_memories_ratio_is_10_on_an_a100_and_not_on_the_others():
 
 
 def test_the_speed_ups_are_those_of_the_recording():
-    own = times(H200)
-    shapes = list(product((128, 256, 512, 1024, 2048), (64, 128), (False, True)))
-    ratios = {shape: own["eager", *shape] / own["sdpa_flash", *shape] for shape in shapes}
+    ratios = speed_ups(("sdpa_flash",), (128, 256, 512, 1024, 2048), (64, 128))
     assert found(FASTER) == (min(ratios.values()), max(ratios.values()))
-    plain = [ratio for (_, head_dim, causal), ratio in ratios.items() if head_dim == 128 and not causal]
+    plain = [ratio for (*_, head_dim, causal), ratio in ratios.items() if head_dim == 128 and not causal]
     assert max(plain) < 3  # "right for a head dimension of 128 without a mask"
-    assert all(ratios[n, d, True] > ratios[n, d, False] for n, d, _ in shapes)  # "a causal mask adds more"
+    assert all(ratios[*one, True] > ratios[*one, False] for *one, _ in ratios)  # "a causal mask adds more"
+    every = speed_ups(FUSED_KERNELS, (128, 256), (64, 128, 256)).values()  # each is faster where it is named
+    assert found(CROSSOVER) == (min(every), max(every))
+    assert min(every) > 1
 
 
 def test_the_fastest_blocks_are_those_of_the_sweeps():
@@ -140,16 +132,3 @@ def test_dram_reads_grow_with_n_until_k_and_v_leave_l2():
     last = log2(reads[131_072] / reads[65_536])
     assert found(ACCESSES)[1] >= last > 1.9
     assert log2(reads[4096] / reads[1024]) / 2 == pytest.approx(1, abs=0.05)
-
-
-def test_every_named_kernel_beats_unfused_attention_and_a_faster_one_turns_the_verdict():
-    own = times(H200)
-    shapes = list(product((128, 256), (64, 128, 256), (False, True)))
-    ratios = [
-        own["eager", *shape] / own[name, *shape]
-        for shape in shapes
-        for name in FUSED_KERNELS
-        if (name, *shape) in own and ("eager", *shape) in own
-    ]
-    assert found(CROSSOVER) == (min(ratios), max(ratios))
-    assert min(ratios) > 1

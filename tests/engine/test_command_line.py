@@ -22,6 +22,9 @@ FULL = (
 )
 
 
+MOVED = {"tile requests": "tile", "compulsory": "compulsory", "DRAM": "dram"}
+
+
 def test_a_simulation_is_one_json_object(capsys):
     assert main(FULL.split()) == 0
     summary = json.loads(capsys.readouterr().out)
@@ -39,16 +42,12 @@ def test_the_tables_numbers_are_those_of_the_json_object(capsys):
     assert fits.startswith("Fits: 24 KiB of 227 KiB of shared memory")
     said = {name: [float(number.replace(",", "")) for number in numbers] for name, *numbers, _ in rows}
     found = simulate(Experiment.of(seq=2048)).summary()
-    for name, start in (("tile requests", "tile"), ("compulsory", "compulsory"), ("DRAM", "dram")):
-        assert said[name] == [found[f"{start}_read_bytes"], found[f"{start}_write_bytes"]]
-    for name, key in (
-        ("FLOPs", "flops"),
-        ("on chip, bytes", "sram_bytes"),
-        ("memory, bytes", "memory_bytes"),
-    ):
-        assert said[name] == [found[key]]
-    for name in ("tiles visited", "tiles skipped", "largest context"):
-        assert said[name] == [found[name.replace(" ", "_")]]
+    for name, keys in {
+        **{name: [f"{of}_read_bytes", f"{of}_write_bytes"] for name, of in MOVED.items()},
+        **{"FLOPs": ["flops"], "on chip, bytes": ["sram_bytes"], "memory, bytes": ["memory_bytes"]},
+        **{name: [name.replace(" ", "_")] for name in ("tiles visited", "tiles skipped", "largest context")},
+    }.items():
+        assert said[name] == [found[key] for key in keys]
     assert said["time, us"] == [round(1e6 * found["modelled_seconds"], 1)]
 
 

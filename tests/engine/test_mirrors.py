@@ -92,9 +92,7 @@ def modelled(one: Experiment) -> list[tuple[int, int, int, int]]:
 @pytest.mark.parametrize("hardware", GPUS)
 @pytest.mark.parametrize("algorithm", ["flash2", "split_kv", "backward"])
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
-def test_blocks_warps_and_stages_are_the_kernels_own_on_each_gpu(
-    algorithm, dtype, hardware, monkeypatch
-):
+def test_blocks_warps_and_stages_are_the_kernels_own_on_each_gpu(algorithm, dtype, hardware, monkeypatch):
     for head_dim in (16, 64, 80, 96, 128, 192, 256):
         for seq, kv_heads in ((512, 16), (4096, 4)):
             shape = {"head_dim": head_dim, "kv_heads": kv_heads, "dtype": dtype, "hardware": hardware}
