@@ -120,28 +120,24 @@ def test_what_is_no_site_ends_the_start_in_one_sentence(monkeypatch, capsys, sit
 @pytest.mark.parametrize("address", ["localhost", "127.0.0.1", "::1", "127.9.9.9", "::ffff:127.0.0.1"])
 def test_at_this_machine_alone_nobody_else_comes(listens, address):
     listens(address)
-    assert not serving.on_network()
-    assert serving.may_run()  # of a script that no browser asked for
-
-
-OWN = {"host": "localhost:8501"}
+    assert (serving.on_network(), serving.may_run()) == (False, True)  # of a script that no browser asked for
 
 
 @pytest.mark.parametrize(
     ("address", "headers", "here"),
     [
-        ("127.0.0.1", OWN, True),
+        (PROXY, {"host": HERE}, True),
         ("::ffff:127.0.0.1", {"host": "[::1]:8501"}, True),
-        ("192.168.1.7", OWN, False),  # says that it is here
+        ("192.168.1.7", {"host": HERE}, False),  # says that it is here
         ("127.0.0.1", {"host": "evil.example.com"}, False),  # a name that was led to this machine
         ("127.0.0.1", {"host": "localhost.evil.example.com"}, False),
         ("127.0.0.1", {"host": "localhost@evil.example.com"}, False),
         ("127.0.0.1", {"host": "0.0.0.0:8501"}, False),
         ("127.0.0.1", {}, False),
         ("127.0.0.1", {"host": "["}, False),
-        (None, OWN, False),
+        (None, {"host": HERE}, False),
         *(  # a proxy on the machine that asks by the machine's name
-            ("127.0.0.1", {**OWN, name: "127.0.0.1"}, False)
+            (PROXY, {"host": HERE, name: PROXY}, False)
             for name in ("forwarded", "X-Forwarded-For", "x-forwarded-host", "X-Real-IP", "via")
         ),
     ],
@@ -158,39 +154,38 @@ def test_at_the_machine_is_who_asks_from_it_by_its_name_and_no_proxy(
         assert serving.may_run()
 
 
-@pytest.mark.parametrize(
-    "path", ["metrics", "agent/openapi.json", "agent/mcp", "agent", "script-health-check"]
-)
-@pytest.mark.parametrize("base", ["", "/some/tools"])
-def test_what_tells_of_the_server_is_told_at_the_machine_alone(listens, base, path):
-    listens(NETWORK)
-    assert answer(f"{base}/_stcore/{path}")[::2] == (404, guard.FOR_OWNER)
-    assert answer(f"{base}/_stcore/{path}", client="127.0.0.1")[0] == 200
-    for open_to_all in ("health", "host-config", "metricsx"):
-        assert answer(f"{base}/_stcore/{open_to_all}")[0] == 200
-
-
-def test_by_a_name_that_was_led_here_nothing_is_answered(listens):
-    listens("localhost")
-    for path in ("/tiles", "/room/moment", "/_stcore/health", "/static/js/index.js"):
-        assert answer(path, client="127.0.0.1", host="evil.example.com")[::2] == (421, guard.ELSEWHERE)
-    listens(NETWORK)
-    assert answer("/tiles", host="evil.example.com")[0] == 200
-
-
 UPLOAD = "/_stcore/upload_file/session/file", "PUT"
+OWNERS = [f"{base}/_stcore/{path}" for base in ("", "/some/tools") for path in (
+    "metrics", "agent/openapi.json", "agent/mcp", "agent", "script-health-check"
+)]  # fmt: skip
+LED = {"client": PROXY, "host": "evil.example.com"}  # by a name that was led to this machine
+VIA = ({"x_forwarded_for": "192.168.1.7"}, {"via": "1.1 proxy"})  # a proxy that keeps the machine's name
 
 
-def test_who_cannot_run_kernels_uploads_nothing(listens):
-    listens(NETWORK)
-    status, headers, body = answer(*UPLOAD)
-    assert (status, body) == (403, serving.REFUSED)
-    assert headers["content-type"].startswith("text/plain")
-    assert answer("/_stcore/health")[0] == 200
-    listens("localhost")
-    for more in ({"x_forwarded_for": "192.168.1.7"}, {"via": "1.1 proxy"}):  # that keeps the machine's name
-        assert answer(*UPLOAD, PROXY, HERE, **more)[::2] == (403, serving.REFUSED)
-    assert answer(*UPLOAD, PROXY, HERE)[0] != 403
+@pytest.mark.parametrize(
+    ("address", "asked", "more", "refused"),
+    [
+        *((NETWORK, (path,), {}, (404, guard.FOR_OWNER)) for path in OWNERS),
+        *((NETWORK, (path,), {"client": PROXY}, None) for path in OWNERS),
+        *((NETWORK, (f"/_stcore/{path}",), {}, None) for path in ("health", "host-config", "metricsx")),
+        *(
+            ("localhost", (path,), LED, (421, guard.ELSEWHERE))
+            for path in ("/tiles", "/room/live", "/_stcore/health", "/static/js/index.js")
+        ),
+        (NETWORK, ("/tiles",), {"host": "evil.example.com"}, None),
+        (NETWORK, UPLOAD, {}, (403, serving.REFUSED)),
+        *(
+            ("localhost", UPLOAD, {"client": PROXY, "host": HERE, **via}, (403, serving.REFUSED))
+            for via in VIA
+        ),
+        ("localhost", UPLOAD, {"client": PROXY, "host": HERE}, None),
+    ],
+)
+def test_what_is_the_owners_alone_or_came_by_another_name_is_refused(listens, address, asked, more, refused):
+    listens(address)
+    status, headers, body = answer(*asked, **more)
+    assert (status, body) == (refused or (200, "the page"))
+    assert not refused or headers["content-type"].startswith("text/plain")
 
 
 def test_a_page_says_that_its_kernels_are_off(listens, monkeypatch, own_worker):
@@ -272,7 +267,6 @@ def test_behind_a_proxy_by_a_name_visitors_look_and_run_nothing(monkeypatch):
     assert not serving.opened()
     for client, host in (("192.168.1.7", LECTURE), (PROXY, LECTURE), (PROXY, "[")):
         assert answer(*UPLOAD, client, host)[::2] == (403, serving.REFUSED)
-    assert answer(*UPLOAD, PROXY, HERE)[0] != 403  # the machine's own browser, without the proxy
 
 
 def test_a_visitor_is_a_browser_and_is_there_while_a_window_is(monkeypatch):
