@@ -134,14 +134,6 @@ def test_a_link_restores_what_the_page_asks_and_every_control_writes_it(open_app
     assert shown(again) == {**ASKED, "gpus": "8", "tokens": "131072"} == shown(app)
 
 
-def test_what_a_link_may_not_ask_is_said_and_other_pages_ask_none_of_it(open_app):
-    app = open_app("across", gpus="5", mask="none", beside="orders")
-    assert "The link's gpus is '5'; it must be one of 2, 3, 4, 6," in app.text[0].value
-    assert app.text[0].value.endswith("Shown instead: 4.")
-    assert shown(app)["beside"] == "methods"  # an order makes no difference without a mask
-    assert "gpus" not in open_app("traffic", gpus="16").query_params
-
-
 def test_memory_by_hand():
     """131,072 tokens of 16 heads of d 64."""
     one = 131_072 * 16 * (4 * 64 * 2 + 4)

@@ -86,20 +86,6 @@ def test_the_page_shows_recorded_beside_modelled_and_how_far_they_differ(open_ap
     assert "FlashAttention-2: N 1,024" in words(page)
 
 
-def test_without_a_recording_the_scenario_is_modelled_and_a_smaller_one_is_named(open_app, monkeypatch):
-    monkeypatch.setattr("app.sidebar.recording.recordings", lambda: ())
-    page = open_app("gpu", seq="1048576", heads="64")
-    assert not page.exception
-    assert "This shows N" in words(page)
-
-
-def test_the_scenarios_gpu_chooses_the_recording(open_app):
-    page = open_app("gpu", hardware="h100", head_dim="128")
-    assert not page.sidebar.selectbox(key="scenario hardware").disabled
-    titles = [title for title, kind in page.session_state["run"]["files to take home"] if kind == TRACE]
-    assert titles[0].split(", ")[3] == "recorded on NVIDIA H100 80GB HBM3"
-
-
 def test_the_runs_on_screen_can_be_taken_home_as_traces(open_app, recorded):
     """A recorded call and its model: each is a Chrome trace whose slices are its blocks."""
     page = open_app("gpu", causal="true", head_dim="128")

@@ -80,6 +80,7 @@ def test_nothing_recorded_is_shown_as_nothing(put):
     assert "ecorded on" not in said
     assert "counters" not in words(opened("agreement"))
     assert "on the chip" not in words(opened("traffic"))
+    assert "takes" not in words(opened("gpu"))
 
 
 def test_a_fold_says_how_far_the_model_is_off_by_kind_of_call(put):

@@ -52,6 +52,7 @@ SAID = (
      "FlashAttention-1 is its paper's Algorithm 1 taken literally"),
     ("flash3?dtype=float32", "float32 is modelled only"),
     ("flash3?head_dim=100", "100 is modelled only"),
+    ("gpu?seq=1048576&heads=64", "This shows N"),
     ("masks", "no window and a single document"),
     ("masks?documents=4", "Your scenario has no window, so"),
     ("masks?seq=1024", "A causal mask lets the kernel skip 47% of the tiles (1.88× less work)"),

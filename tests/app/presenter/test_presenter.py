@@ -18,14 +18,6 @@ def test_the_audiences_link_is_short_restores_the_scenario_and_leaves_the_presen
     assert Experiment.of(**values) == app.session_state["experiment"]
 
 
-def test_a_link_that_presents_neither_nor_is_one_sentence(open_app):
-    app = open_app("traffic", present="maybe", seq="512")
-    (notice,) = [text.value for text in app.text]
-    assert notice == "The link's present is 'maybe'; it must be true or false. Shown instead: false."
-    assert app.session_state["experiment"] == Experiment.of(seq=512)
-    assert "present" not in app.query_params
-
-
 def test_the_lecturers_window_has_no_page_and_no_sidebar(open_app):
     for value in ("", "true"):
         app = open_app("tour", presenter=value)

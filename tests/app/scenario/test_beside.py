@@ -33,21 +33,6 @@ def test_no_link_has_a_value_of_it_where_there_is_none_and_a_short_one_where_the
     assert scenario.beside.link_value() == {BESIDE: APART.join(("window", "128", "hardware", "h100"))}
 
 
-@pytest.mark.parametrize(
-    ("value", "said"),
-    [
-        ("window", "compare is 'window'; it must be same, or names and values in turns"),
-        ("window~-3", "window is -3"),
-        ("colour~red", "colour"),
-        ("~" * 998, "must be"),
-    ],
-)
-def test_a_wrong_link_is_told_and_shows_the_rest(open_app, value, said):
-    app = open_app(compare=value, seq="128")
-    assert any(said in text.value for text in app.text)
-    assert app.query_params["seq"] == "128"
-
-
 def test_the_sidebar_puts_the_scenario_beside_swaps_both_and_leaves_one(open_app):
     app = open_app(seq="256")
     button = lambda label: next(each for each in app.sidebar.button if each.label == label)  # noqa: E731

@@ -162,6 +162,40 @@ def test_a_widget_begins_with_its_value_so_that_a_rerun_in_the_midst_of_drawing_
     assert shown.items() <= {name.removeprefix("scenario "): value for name, value in begins.items()}.items()
 
 
+WRONG = (  # page, values, and what is said in their place
+    ("traffic", {"present": "maybe"}, "present is 'maybe'; it must be true or false. Shown instead: false."),
+    ("across", {"gpus": "5"}, "gpus is '5'; it must be one of 2, 3, 4, 6, 8, 16, 32, 64. Shown instead: 4."),
+    ("tour", {"minutes": "20"}, "minutes is '20'; it must be one of 15, 45, 90. Shown instead: 45."),
+    (
+        "tour",
+        {"tour": "../a"},
+        "tour is '../a'; it must be one of attention, blackwell. Shown instead: attention.",
+    ),
+    *(
+        ("tour", {"step": step}, f"step is '{step}'; it must be a whole number")
+        for step in ("99", "<b>", "²")
+    ),
+    ("tiles", {"inputs": "text:9.9:a"}, "inputs is 'text:9.9:a'"),
+    ("masks", {"compare": "window"}, "compare is 'window'; it must be same, or names and values in turns"),
+    ("masks", {"compare": "window~-3"}, "window is -3"),
+    ("masks", {"compare": "colour~red"}, "colour"),
+    ("masks", {"compare": "~" * 998}, "must be"),
+)
+
+
+@pytest.mark.parametrize(("page", "values", "said"), WRONG)
+def test_a_link_to_what_there_is_not_is_one_sentence_and_shows_the_rest(open_app, page, values, said):
+    app = open_app(page, **values, batch="3")
+    assert not app.exception
+    assert said in app.text[0].value
+    assert app.query_params["batch"] == "3"
+    assert app.query_params.get("present") is None
+
+
+def test_a_page_asks_none_of_another_pages_values(open_app):
+    assert "gpus" not in open_app("traffic", gpus="16").query_params
+
+
 @pytest.mark.parametrize(
     "value", ["", "-1", "9" * 40, "<b>x</b>", "![x](http://a.b/c)", "٣", "\x00", "1,024", "$x$"]
 )

@@ -46,12 +46,6 @@ def test_what_is_no_sentence_is_said_and_changes_nothing(open_app, text):
     assert any(each.value.startswith("The text has ") and "\n" not in each.value for each in app.text)
 
 
-def test_a_link_with_a_text_that_is_none_says_so(open_app):
-    app = open_app("tiles", inputs="text:9.9:a")
-    assert not app.exception
-    assert any("inputs is 'text:9.9:a'" in each.value for each in app.text)
-
-
 @pytest.mark.parametrize("page", [*(page for page in inputs.PAGES if page in PAGES), "speed", "gpu"])
 def test_pages_of_a_head_take_a_sentence(open_app, page):
     app = open_app(page, inputs=f"text:5.2:{TYPED}")
