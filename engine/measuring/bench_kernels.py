@@ -143,19 +143,14 @@ def auto_choice(problem: Problem) -> str:
     return kernels.explain(*random_inputs(problem, cuda=True), causal=problem.mask.causal).split()[0]
 
 
-def slowdown(choice: str, rows: list[Timing]) -> float:
-    """How many times the fastest candidate's time the choice takes; infinity where it was not timed."""
-    times = {row.provider: row.times.p50 for row in rows if row.times}
-    return times[choice] / min(times.values()) if choice in times else inf
-
-
 def run_auto(bench: Bench | None = None, wanted: list[Problem] | None = None) -> int:
     """Prints a line for each problem and what the choices cost in all; 1 where one is beyond LIMIT."""
     known, factors = implementations(), []
     bench = bench or Bench(machine(), [known[name] for name in CANDIDATES], LONGEST_RECORDED, REPEATS)
     for problem in wanted or auto_problems():
         choice, rows = auto_choice(problem), bench.timings(problem)
-        factors.append(slowdown(choice, rows))
+        times = {row.provider: row.times.p50 for row in rows if row.times}
+        factors.append(times[choice] / min(times.values()) if choice in times else inf)
         shape = f"batch {problem.batch:<2} heads {problem.heads}/{problem.kv_heads} d {problem.head_dim}"
         lengths = f"queries {problem.seq_q:<5} keys {problem.seq_kv:<6} {problem.mask.text:<7}"
         figures = told(rows, lambda row: f"{row.times.p50 * 1e6:.1f}")

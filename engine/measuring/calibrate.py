@@ -186,9 +186,10 @@ class Bench:
 
     def _load(self, between: int, seconds: float) -> list[tuple[Notes, float]]:
         """Products with exponentials between them, in launches of 1 ms after a rest; FLOP/s of each."""
-        run = partial(self._stream, exponentials=between)
-        count, _ = self._lasting(run, 1e-3)
         rows, keys, depth = STREAMED
+        given = {"dtype": torch.float16, "rows": rows, "keys": keys, "depth": depth, "stages": STAGES}
+        run = partial(self.run.products, blocks=2 * self.sms, **given, exponentials=between)
+        count, _ = self._lasting(run, 1e-3)
         return self._launched(partial(run, count), seconds, 2.0 * rows * keys * depth * count * 2 * self.sms)
 
     def _launched(self, run: Callable, seconds: float, flops: float) -> list[tuple[Notes, float]]:
@@ -198,11 +199,6 @@ class Bench:
         launched = [run() for _ in range(max(3, round(1e3 * seconds)))]
         torch.cuda.synchronize()
         return [(notes, flops / notes.span) for notes in map(Notes, launched)]
-
-    def _stream(self, count: int, exponentials: int) -> Any:
-        rows, keys, depth = STREAMED
-        given = {"dtype": torch.float16, "rows": rows, "keys": keys, "depth": depth, "stages": STAGES}
-        return self.run.products(count, 2 * self.sms, **given, exponentials=exponentials)
 
     def _lasting(self, run: Callable, least: float = LONG) -> tuple[int, Notes]:
         """How often a block must repeat what it does to take so long, and the middle one of such runs."""

@@ -85,7 +85,11 @@ def _timed_row(row: LayerTiming, layer: Layer, model: Model, weights: list, cuda
         calls["pytorch"] = made.pytorch()
     graphs = {name: _captured(partial(made.run, call, times), cuda) for name, call in calls.items()}
     found = clock.in_turns(graphs, REPEATS, cuda)
-    return replace(row, **{name: _each(spent, times) for name, spent in found.items()}, refused=refused)
+    each = {
+        name: Times(*(round(part / times, 10) for part in (all_.p20, all_.p50, all_.p80)), all_.repeats)
+        for name, all_ in found.items()  # which timed so many at once
+    }
+    return replace(row, **each, refused=refused)
 
 
 class Built:
@@ -218,8 +222,3 @@ def _captured(call: Callable, cuda: bool) -> Callable:
     with torch.cuda.graph(graph, stream=stream):
         call()
     return lambda held=call: graph.replay()  # whose tensors must stay
-
-
-def _each(times: Times, many: int) -> Times:
-    """Of one of so many that were timed at once."""
-    return Times(*(round(each / many, 10) for each in (times.p20, times.p50, times.p80)), times.repeats)

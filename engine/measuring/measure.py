@@ -20,7 +20,7 @@ from engine.measuring.implementations import implementations
 from engine.measuring.machine import machine
 from engine.measuring.ranks import Ranks
 from engine.parser import Parser, whole
-from engine.recordings.cluster import BOTH, ClusterTiming
+from engine.recordings.cluster import BOTH
 from engine.studies.drawable import at_length
 from engine.worker.jobs import JobError, Update
 
@@ -150,17 +150,14 @@ def _measure_cluster(experiment: Experiment, options: argparse.Namespace) -> int
         for row in rows_of(ranks, problem, direction, contenders(ranks)):
             if ranks.first:
                 said = {**asdict(row), "cuda": ranks.cuda}
-                print(json.dumps(said) if options.json else _cluster_line(row), flush=True)
+                line = f"skipped: {row.skipped}"
+                if row.times:
+                    spent = f"{row.times.median * 1e3:10.3f} ms (from {row.times.least * 1e3:.3f})"
+                    line = f"{spent}  error {row.error:.1e}"
+                line = f"{row.label:<32} {row.gpus} GPUs {row.direction:<8} {line}"
+                print(json.dumps(said) if options.json else line, flush=True)
     ranks.close()
     return 0
-
-
-def _cluster_line(row: ClusterTiming) -> str:
-    start = f"{row.label:<32} {row.gpus} GPUs {row.direction:<8}"
-    if row.times is None:
-        return f"{start} skipped: {row.skipped}"
-    times = f"{row.times.median * 1e3:10.3f} ms (from {row.times.least * 1e3:.3f})"
-    return f"{start} {times}  error {row.error:.1e}"
 
 
 def _line(row: Row) -> str:

@@ -16,17 +16,12 @@ from typing import Any
 import numpy as np
 
 
-def by_values(args: tuple, named: dict[str, Any]) -> Hashable:
-    """A key of a call whose arguments are all hashable."""
-    return args, *named.items()
-
-
-def cached(most: int, most_bytes: int, key: Callable = by_values) -> Callable[[Callable], Cache]:
+def cached(most: int, most_bytes: int, key: Callable | None = None) -> Callable[[Callable], Cache]:
     """Keep a function's results, `most` of them and `most_bytes` of arrays and text.
 
-    key: (arguments, named ones) -> what calls that are alike have in common.
+    key: (arguments, named ones) -> what calls that are alike have in common; else both, which are hashable.
     """
-    return lambda make: Cache(make, most, most_bytes, key)
+    return lambda make: Cache(make, most, most_bytes, key or (lambda args, named: (args, *named.items())))
 
 
 def kept_with(most: int) -> Callable[[Callable], Callable]:

@@ -22,7 +22,6 @@ from engine.recordings.counters import RecordedCounters, recorded_counters
 from engine.recordings.file import JUDGES, recordings
 from engine.recordings.recording import Recording
 from engine.recordings.rows import BACKWARD_PROVIDER, MODEL_BLOCKS, experiment_of, modelled_backward
-from engine.recordings.timing import TilingTiming
 from engine.root import ROOT
 from engine.studies.hbm_over_time import outline
 from engine.studies.sampled_calls import SampledCall
@@ -102,8 +101,12 @@ def held_calls(recording: Recording) -> tuple[Held, ...]:
         return ()
     drawn = [each for each in recordings(JUDGES) if each.device.gpu == recording.device.gpu]
     judged = (one for each in drawn for one in _drawn(recorded_counters(each)))
-    own = layers_on(gpu_named(recording.device.gpu).key)
-    return (*_recorded(recording), *judged, *(_layers(own) if own else ()))
+    found, own = [*_recorded(recording), *judged], layers_on(gpu_named(recording.device.gpu).key)
+    for one in recorded_layers(own) if own else ():
+        experiment, row = one.modelled.experiment, one.row
+        found.append(Held(experiment, LAYERS[0], one.modelled.seconds, row.times.p50))
+        found.append(Held(experiment, LAYERS[1], 1 + one.modelled_share - row.attention_share, 1.0))
+    return tuple(found)
 
 
 def _recorded(recording: Recording) -> Iterator[Held]:
@@ -127,13 +130,6 @@ def _drawn(calls: Iterable[RecordedCounters]) -> Iterator[Held]:
         yield Held(one.experiment, DRAWN_L2, one.modelled_read, one.read)
         if one.requested is not None:
             yield Held(one.experiment, DRAWN_REQUESTS, one.modelled_requested, one.requested)
-
-
-def _layers(recording: Recording) -> Iterator[Held]:
-    for one in recorded_layers(recording):
-        experiment, row = one.modelled.experiment, one.row
-        yield Held(experiment, LAYERS[0], one.modelled.seconds, row.times.p50)
-        yield Held(experiment, LAYERS[1], 1 + one.modelled_share - row.attention_share, 1.0)
 
 
 Found = Iterator[tuple[Experiment, str, float]]
@@ -160,7 +156,11 @@ def _swept(recording: Recording, hardware: str) -> Found:
         if row.algorithm in offered() and row.times:
             with suppress(ExperimentError):  # blocks in a stranger's file
                 one = experiment_of(row.problem, row.algorithm, row.block_q, row.block_kv, hardware)
-                found.setdefault(one, []).append((not _launched_so(one, row), row.times.p50))
+                run = launch(one)  # the warps and stages that the model takes the kernel to choose
+                phase = run.kernels[0].phase
+                own = tiles_in_flight(run.algorithm, run.schedule, phase, run.gpu)
+                so = (row.warps, row.stages) == (threads_of(run.schedule, phase) // WARP, own)
+                found.setdefault(one, []).append((not so, row.times.p50))
     yield from ((one, SWEPT, min(times)[1]) for one, times in found.items())
 
 
@@ -188,14 +188,6 @@ def _sampled(recording: Recording) -> Iterator[Held]:
         if counts[0] == counts[1]:
             starts = zip(modelled.waves, real.waves, strict=True)
             yield from (Held(one, SAMPLED[-1], 1 + start - recorded, 1.0) for start, recorded in starts)
-
-
-def _launched_so(one: Experiment, row: TilingTiming) -> bool:
-    """Whether a row's warps and stages are those that the model takes the kernel to choose."""
-    run = launch(one)
-    phase = run.kernels[0].phase
-    stages = tiles_in_flight(run.algorithm, run.schedule, phase, run.gpu)
-    return (row.warps, row.stages) == (threads_of(run.schedule, phase) // WARP, stages)
 
 
 FILE = ROOT / "assets" / "published.csv"

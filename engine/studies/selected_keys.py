@@ -82,8 +82,12 @@ def importance(numbers: Subject, rule: str) -> np.ndarray:
     """[rows, blocks or keys] by which a rule chooses, over all heads; -inf: not to be seen."""
     rows, keys = numbers.rows, np.arange(len(numbers.k))
     seen = keys <= rows[:, None]
-    if rule == INDEXER:
-        return np.where(seen, _indexed(numbers), -np.inf)
+    if rule == INDEXER:  # heads and key projected at random, in e4m3; positive parts added up
+        d = numbers.k.shape[1]
+        project = np.random.Generator(np.random.PCG64(7)).standard_normal((d, min(INDEX_DIM, d))) * d**-0.5
+        q = round_e4m3(numbers.q[:, rows] @ project * d**0.5)
+        scored = np.maximum(0, q @ round_e4m3(numbers.k @ project).T).sum(0)
+        return np.where(seen, scored, -np.inf)
     if rule == TOKENS:
         return np.where(seen, weights(numbers).sum(0), -np.inf)
     blocks = np.arange(len(keys) // numbers.block)
@@ -98,14 +102,6 @@ def importance(numbers: Subject, rule: str) -> np.ndarray:
         found[:, 0] = np.inf
     found = np.where(blocks == rows[:, None] // numbers.block, np.inf, found)
     return np.where(there, found, -np.inf)
-
-
-def _indexed(numbers: Subject) -> np.ndarray:
-    """The stand-in for an indexer: heads and key projected at random, in e4m3; positive parts added up."""
-    d = numbers.k.shape[1]
-    project = np.random.Generator(np.random.PCG64(7)).standard_normal((d, min(INDEX_DIM, d))) * d**-0.5
-    q = round_e4m3(numbers.q[:, numbers.rows] @ project * d**0.5)
-    return np.maximum(0, q @ round_e4m3(numbers.k @ project).T).sum(0)
 
 
 def chosen(numbers: Subject, rule: str, keys: int) -> np.ndarray:

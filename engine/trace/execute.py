@@ -143,7 +143,13 @@ class Executor:
 
     def take(self, phase: int, operation: int, tensor: int, query: int, key: int) -> None:
         if phase != self.phase:
-            self._begin(phase)
+            self.phase, self.kernel = phase, self.schedule.phases[phase]
+            self.sizes = {part.tensor: part.bytes for part in self.launch.parts[self.kernel.name]}
+            self.boxed = {step.tensor for step in self.kernel.before + self.kernel.each if step.boxed}
+            self.staying = {step.tensor for step in self.kernel.before}
+            self.leaving = {step.tensor for step in self.kernel.after}
+            self.memory.held.clear()
+            self.tiles.clear()
         self.query, self.key = query, key
         if operation == Operation.LOAD:
             self._load(Tensor(tensor))
@@ -151,16 +157,6 @@ class Executor:
             self._store(Tensor(tensor))
         else:
             COMPUTE[operation](self)
-
-    def _begin(self, phase: int) -> None:
-        self.phase, self.kernel = phase, self.schedule.phases[phase]
-        self.sizes = {part.tensor: part.bytes for part in self.launch.parts[self.kernel.name]}
-        self.boxed = {step.tensor for step in self.kernel.before + self.kernel.each if step.boxed}
-        self.staying, self.leaving = (
-            {step.tensor for step in steps} for steps in (self.kernel.before, self.kernel.after)
-        )
-        self.memory.held.clear()
-        self.tiles.clear()
 
     def _shape(self, tensor: Tensor) -> tuple[int, ...]:
         problem, first = self.problem, self.heads
@@ -223,19 +219,17 @@ class Executor:
         return np.tile(np.array(first, np.float32), (rows, 1))
 
     def _store(self, tensor: Tensor) -> None:
-        self.memory.store(tensor, self._place(tensor), self._result(tensor))
+        """What is stored of a tensor: O is divided by l last, and S is scale Q K^T."""
+        found = self.tiles.get(tensor)
+        if tensor in (Tensor.D_K, Tensor.D_Q):
+            found = found * np.float32(self.problem.scale)
+        elif tensor in (Tensor.LSE, Tensor.PARTIAL_LSE):
+            found = log_sum_exp(*self.tiles[Tensor.STATISTICS].T)[:, None]
+        elif tensor in (Tensor.O, Tensor.PARTIAL) and not self.unfused:
+            found = self.tiles[Tensor.O] / _but_for_0(self.tiles[Tensor.STATISTICS][:, 1:])
+        self.memory.store(tensor, self._place(tensor), found)
         if self.unfused and tensor == Tensor.O:
             del self.tiles[Tensor.O]
-
-    def _result(self, tensor: Tensor) -> np.ndarray:
-        """What is stored of a tensor: O is divided by l last, and S is scale Q K^T."""
-        if tensor in (Tensor.D_K, Tensor.D_Q):
-            return self.tiles[tensor] * np.float32(self.problem.scale)
-        if tensor in (Tensor.LSE, Tensor.PARTIAL_LSE):
-            return log_sum_exp(*self.tiles[Tensor.STATISTICS].T)[:, None]
-        if tensor in (Tensor.O, Tensor.PARTIAL) and not self.unfused:
-            return self.tiles[Tensor.O] / _but_for_0(self.tiles[Tensor.STATISTICS][:, 1:])
-        return self.tiles[tensor]
 
     def _scores(self) -> None:
         """S = scale Q K^T with its terms, in units of log2 where lse is; -inf where masked."""

@@ -132,7 +132,11 @@ def number_findings(
         return [], None
     head, row, _ = (int(axis[0]) for axis in np.nonzero(wrong))
     block, line = row // seen.tiling.block_q, watch.stores.get("O")
-    visited = _visited(seen, numbers.problem)
+    high, wide = seen.tiling.block_q, seen.tiling.block_kv
+    shape = numbers.problem.seq_q, numbers.problem.seq_kv
+    visited = np.full(shape, not seen.visits)  # all where none was seen
+    for query, key in seen.visits:
+        visited[query * high : (query + 1) * high, key * wide : (key + 1) * wide] = True
     for kind, words, would, flaw in numbers.forgotten(seen.tiling.block_kv, visited):
         allowed = 2 * numbers.tolerance * max(1.0, np.nanmax(np.abs(would)) / np.abs(numbers.out).max())
         if not ((np.abs(out - would) <= allowed) | np.isnan(would)).all():
@@ -171,15 +175,6 @@ def first_wrong(numbers: Numbers, seen: Tiles, wrong: np.ndarray, flaw: Flaw) ->
     if first is None:
         return None
     return {"tile": [row // high, order[first.pop("at")]], "row": row, **first}
-
-
-def _visited(seen: Tiles, problem: Problem) -> np.ndarray:
-    """[seq_q, seq_kv] bool: the scores of the tiles visited; all where none was seen."""
-    mask = np.zeros((problem.seq_q, problem.seq_kv), bool)
-    high, wide = seen.tiling.block_q, seen.tiling.block_kv
-    for query, key in seen.visits:
-        mask[query * high : (query + 1) * high, key * wide : (key + 1) * wide] = True
-    return mask if seen.visits else ~mask
 
 
 def root_causes(findings: list[Finding], right: bool) -> list[Finding]:

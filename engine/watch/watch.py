@@ -208,8 +208,12 @@ class Watch:
         """Tags of what came: rows of Q, K or V."""
         if self._last is None:
             return NOTHING
-        if values.dtype.kind in "fu" and values.dtype.itemsize in POISON:  # bfloat16 is in whole numbers
-            self._check_written(values, mask, self._last)
+        poison = POISON.get(values.dtype.itemsize) if values.dtype.kind in "fu" else None
+        if poison is not None:  # bfloat16 is in whole numbers
+            held = np.ascontiguousarray(values).view(poison.dtype) == poison
+            if held[np.asarray(mask, bool)].any():
+                name, why = self._last.name, " before anything was written there"
+                self.report("read_before_written", name, f"reads {name}", why)
         return frozenset(self.steps[-1].tiles)
 
     def product(self, left: frozenset, right: frozenset, matrix: bool) -> frozenset:
@@ -293,12 +297,6 @@ class Watch:
                 who, why = f"Programs {program} and {self._program}", ": on a GPU either may come first"
                 self.report("race", view.name, f"{verb} the same elements of {view.name}", why, who)
         (region.writer if kind == "store" else region.reader)[places] = own
-
-    def _check_written(self, values, mask, view: View) -> None:
-        poison = POISON[values.dtype.itemsize]
-        if (np.ascontiguousarray(values).view(poison.dtype) == poison)[np.asarray(mask, bool)].any():
-            why = " before anything was written there"
-            self.report("read_before_written", view.name, f"reads {view.name}", why)
 
     def _rows(self, view: View, addresses) -> list[Tile]:
         """The rows of Q, K or V that came; a tile of Q may be of several heads, which share a key head."""

@@ -181,19 +181,15 @@ class Worker:
             raise QueueFullError(f"the queue is full: {waiting} jobs wait; try again in a minute")
         self._runs[run.key] = run
         self._runs.move_to_end(run.key)
-        self._forget()
+        ended = [key for key, each in self._runs.items() if not each.under_way]
+        for key in ended[: max(len(self._runs) - self._most_waiting - MOST_REMEMBERED, 0)]:
+            del self._runs[key]  # the oldest results beyond what is remembered
         self.waiting.append(run)
         if self._thread is None:
             self._thread = threading.Thread(target=self._serve, name="worker client", daemon=True)
             self._thread.start()
             threading.Thread(target=self._look, name="worker's viewers", daemon=True).start()
         self.changed.notify_all()
-
-    def _forget(self) -> None:
-        """Drop the oldest results beyond what is remembered; jobs under way are never dropped."""
-        ended = [key for key, run in self._runs.items() if not run.under_way]
-        for key in ended[: max(len(self._runs) - self._most_waiting - MOST_REMEMBERED, 0)]:
-            del self._runs[key]
 
     def _look(self) -> None:
         """Look again and again at what has come to its end."""
