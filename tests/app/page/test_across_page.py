@@ -93,6 +93,8 @@ def test_recorded_lanes_stand_beside_the_modelled_where_there_are_any(open_app):
     assert "The lanes of 'Ring, recorded' and 'NCCL, recorded' were recorded on NVIDIA H200" in said
     assert shown(app)["beside"] == studies.RECORDED
     assert shown(open_app("across", gpus="3", beside=studies.RECORDED, head_dim="128"))["beside"] == ORDERS
+    # an order makes no difference without a mask
+    assert shown(open_app("across", mask="none", beside=ORDERS))["beside"] == "methods"
 
 
 ASKED = {
