@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.mutants import MUTANTS, Mutant, main, read
+from tests.mutants import MUTANTS, Mutant, main
 
 
 def test_every_mutant_can_be_planted_in_one_place_and_changes_something():
@@ -23,13 +23,6 @@ def test_every_mutant_can_be_planted_in_one_place_and_changes_something():
 def test_what_cannot_be_planted_is_one_sentence(tmp_path, file, before, tests, said):
     (tmp_path / "some.py").write_text("0 1 1\n")
     assert Mutant("a", "a wrong number", file, tests, before, "3").fault(tmp_path) == said
-
-
-def test_a_list_is_read_as_it_is_written():
-    text = "# a: it is: wrong\nx.py | one.py two.py\n-  before\n- two\n+ after\n\n# b: why\ny | z\n- 1\n+ 2\n"
-    first, second = read(text)
-    assert first == Mutant("a", "it is: wrong", "x.py", ("one.py", "two.py"), " before\ntwo", "after")
-    assert second.name == "b"
 
 
 def test_a_name_that_none_has_is_one_line_and_exit_code_2(capsys):

@@ -103,14 +103,6 @@ def test_keys_are_split_where_that_pays(problem, splits):
     assert flash3_parts.split_count(call_of(**problem), PROCESSORS) == splits
 
 
-@pytest.mark.parametrize("tiles", [1, 7, 40, 66])
-@pytest.mark.parametrize("key_blocks", [20, 33, 512])
-def test_parts_are_one_round_and_no_part_is_empty(tiles, key_blocks):
-    splits = flash3_parts.split_count(call_of(heads=tiles, seq_q=128, seq_kv=128 * key_blocks), PROCESSORS)
-    assert splits is None or 2 <= splits <= min(PROCESSORS // tiles, key_blocks)
-    assert splits is not None or key_blocks < 33
-
-
 @pytest.mark.parametrize(
     ("problem", "cut"),
     [
@@ -141,22 +133,6 @@ def test_the_last_tiles_are_cut_where_that_pays(problem, cut):
 def test_one_split_alone_may_be_asked_of_flash3(splits, taken):
     with nullcontext() if taken else pytest.raises(ValueError, match=r"^splits is .* only split_kv splits$"):
         check_options(None, None, "flash3", None, None, splits, dispatch.algorithms())
-
-
-@pytest.mark.parametrize("processors", [78, 114, 132])
-@pytest.mark.parametrize("keys", [128, 5000, 16384])
-@pytest.mark.parametrize("head_dim", [128, 256])
-def test_shares_are_equal_and_of_two_tiles_at_most(cut_wherever, processors, keys, head_dim):
-    for heads in range(processors, 2 * processors, 5):
-        call = call_of(heads=heads, kv_heads=heads, seq_q=128, seq_kv=keys, head_dim=head_dim)
-        cut = flash3_parts.cut_of(call, processors)
-        if cut is None:
-            assert heads == processors
-            continue
-        assert (cut.whole, cut.tiles) == (processors, heads - processors)
-        assert cut.share <= cut.key_blocks
-        assert cut.share * (processors - 1) < cut.tiles * cut.key_blocks + processors
-        assert cut.share * processors >= cut.tiles * cut.key_blocks
 
 
 @on_hopper

@@ -105,15 +105,27 @@ def test_what_is_done_beside_the_kernels_is_refused(tmp_path, line, sentence):
         tape.taken(*written(tmp_path, PLAIN.split("@triton.jit")[0] + COPIED.format(line)))
 
 
-@pytest.mark.parametrize("style", ["block_pointers", "descriptors", "products"])
-def test_every_way_to_write_a_kernel_is_judged(style):
-    """As it is watched: block pointers, descriptors, and products element by element."""
-    heads = {"heads": 2, "kv_heads": 1} if style == "products" else {"heads": 1, "causal": True}
-    experiment = Experiment.of(seq=32, head_dim=16, block_q=16, block_kv=16, **heads)
+@pytest.mark.parametrize(
+    ("style", "values", "tiles"),
+    [
+        ("block_pointers", {"heads": 1, "causal": True}, (32, 16)),  # its own, of its first configuration
+        ("descriptors", {"heads": 1, "causal": True, "dtype": "bfloat16"}, (16, 16)),
+        ("products", {"seq": 6, "heads": 2, "kv_heads": 1}, (1, 16)),
+    ],
+)
+def test_every_way_to_write_a_kernel_is_watched_unchanged_and_judged_alike(style, values, tiles):
+    """Block pointers, descriptors, and products element by element."""
+    experiment = Experiment.of(**{"seq": 32, "head_dim": 16, "block_q": 16, "block_kv": 16} | values)
     file = Path(__file__).with_name(f"watched_{style}.py")
-    found = judged((file, experiment, 1.0, "attention"))
+    seen, found = report(file, experiment), judged((file, experiment, 1.0, "attention"))
     assert found.pop("right_on_others")
-    assert json.dumps(found) == json.dumps(report(file, experiment))
+    assert json.dumps(found) == json.dumps(seen)
+    assert (seen["right"], seen["findings"]) == (True, [])
+    assert (seen["block_q"], seen["block_kv"]) == tiles
+    assert all(seen["read_bytes"][tensor] == seen["flash2_read_bytes"][tensor] for tensor in "QKV")
+    assert seen["notes"] == ["forward is autotuned: it runs in the first of its 2 configurations."] * (
+        style == "block_pointers"
+    )
 
 
 def test_copies_in_another_order_and_filled_memory_are_followed(tmp_path):
