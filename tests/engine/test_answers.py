@@ -71,6 +71,12 @@ def test_a_quantity_is_of_the_scenarios_own_algorithm_unless_one_is_named():
     experiment = Experiment.of(algorithm="flash1", seq=512)
     assert value("dram_bytes", experiment) == simulate(experiment).traffic.dram.total
     assert value("o_writes", experiment) == value("flash1.o_writes", experiment) == 8
+    large = Experiment.of(heads=16, seq=4096, head_dim=128)  # blocks and bytes of a head by hand
+    assert value("flash1.busy_sms", large) == 16
+    assert value("lse_bytes", large) == 4 * 4096
+    assert value("flash2.thread_blocks", large) == 16 * 4096 / 64
+    assert value("flash2.busy_sms", large) == 132
+    assert value("dram_seconds", large) == pytest.approx(value("dram_bytes", large) / 4.8e12)
 
 
 WRONG = [
@@ -131,15 +137,6 @@ def test_recorded_seconds_are_the_recordings_of_exactly_this_problem():
         assert found.value == pytest.approx(microseconds * 1e-6, rel=0.001)
     with pytest.raises(AnswerError, match="a T4 has no recording; it must be a GPU that has one"):
         answer("eager.recorded_seconds", recorded.changed(hardware="t4"))
-
-
-def test_blocks_and_bytes_of_a_head_by_hand():
-    experiment = Experiment.of(heads=16, seq=4096, head_dim=128)
-    assert value("flash1.busy_sms", experiment) == 16
-    assert value("lse_bytes", experiment) == 4 * 4096
-    assert value("flash2.thread_blocks", experiment) == 16 * 4096 / 64
-    assert value("flash2.busy_sms", experiment) == 132
-    assert value("dram_seconds", experiment) == pytest.approx(value("dram_bytes", experiment) / 4.8e12)
 
 
 def test_a_ring_in_plain_order_and_in_zigzag_order_is_as_many_times_faster_as_is_modelled():

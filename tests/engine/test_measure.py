@@ -1,4 +1,4 @@
-"""Measuring: nothing wrong is timed, what cannot be done is foreseen, and failures are sentences."""
+"""Measuring: nothing wrong is timed, what cannot be done is foreseen, failures are sentences; masks' rows."""
 
 import json
 import re
@@ -12,7 +12,7 @@ import pytest
 import kernels
 from engine.algorithms import ALGORITHMS, BACKWARD, FORWARD
 from engine.experiment import Experiment
-from engine.measuring import bench_kernels, clock
+from engine.measuring import bench_kernels, clock, exact, sections
 from engine.measuring.bench import LONGEST_RECORDED, Bench, interpreter_seconds
 from engine.measuring.implementations import Implementation, _dao_ailab, implementations
 from engine.measuring.machine import Machine
@@ -26,11 +26,16 @@ from engine.measuring.measure import (
     sweep_payload,
     this_bench,
 )
+from engine.measuring.sections import together
 from engine.problem.bounds import visible
 from engine.problem.flops import field_flops
 from engine.problem.problem import Mask, Problem, Tiling
-from engine.recordings.timing import Times, Timing
+from engine.recordings.recording import Recording, identity
+from engine.recordings.timing import Times, Timing, VariantTiming
+from engine.studies.masks import beside, variant_costs
 from engine.worker.jobs import JobError
+from tests.engine.strategies import dense_mask
+from tests.engine.test_recording import DEVICE
 
 TINY = {"seq": 64, "heads": 2, "kv_heads": 1, "head_dim": 16, "block_q": 32, "block_kv": 32}
 FAST = clock.Repeats(2, 2, 0.0)
@@ -151,23 +156,20 @@ def test_a_sweep_gives_its_rows_as_they_come(bench):
 SHORT = Problem(1, 2, 2, 32, 32, 16, "float16", Mask(causal=True))
 
 
-@pytest.fixture(autouse=True)
-def needs_torch():
-    return pytest.importorskip("torch")
-
-
 def bench_of(*entered: Implementation) -> Bench:
+    pytest.importorskip("torch")
     machine = Machine("a CPU", cuda=False, versions={}, l2="", has_triton=True)
     return Bench(machine, list(entered), LONGEST_RECORDED, FAST)
 
 
 @pytest.mark.parametrize("direction", [FORWARD, BACKWARD])
-def test_what_is_wrong_is_not_timed(direction, needs_torch):
+def test_what_is_wrong_is_not_timed(direction):
+    torch = pytest.importorskip("torch")
     right = implementations()["eager"].prepare
     wrong = Implementation("wrong", "wrong", lambda q, k, v, p: right(q, k, 1.1 * v, p), backward=True)
     row = bench_of(wrong).timings(SHORT, direction)[0]
     assert row.skipped.startswith("not timed, because its result is wrong: it is off by")
-    assert needs_torch.is_grad_enabled()
+    assert torch.is_grad_enabled()
 
 
 def test_memory_and_time_that_are_not_there_are_foreseen(monkeypatch):
@@ -286,3 +288,88 @@ def test_packages_of_flash_attention_are_called_as_they_take_it(monkeypatch):
     assert row.times
     longest = dict.fromkeys(("max_seqlen_q", "max_seqlen_k"), 20)
     assert given[0] == {"causal": False, "window_size": (7, 2), "softcap": 30.0, **longest}
+
+
+EVERY = dict(zip((FORWARD, BACKWARD), together("variants", "direction"), strict=True))
+PLAN = {way: [row for row in rows if row.provider == "flash2"] for way, rows in EVERY.items()}
+ONCE = clock.Repeats(1, 1, 0.0)
+
+
+def times_of(row: VariantTiming, rate: float) -> Times:
+    """In which it reaches so many TFLOP/s."""
+    seconds = row.flops / rate / 1e12
+    return Times(0.9 * seconds, seconds, 1.2 * seconds, 5)
+
+
+def small(row: VariantTiming) -> VariantTiming:
+    """The same row on 48 keys of one head, for the interpreter."""
+    mask = row.problem.mask
+    if mask.packed:
+        mask = replace(mask, documents=3 if isinstance(mask.documents, int) else (20, 1, 27))
+    if mask.window:
+        mask = replace(mask, window=9, ahead=8)
+    dims = (24, 16) if row.v_dim else (16, None)
+    problem = Problem(1, 1, 1, 48, 48, dims[0], "float32", mask)
+    return replace(row, problem=problem, v_dim=dims[1], prefix=12 if row.prefix else None)
+
+
+def test_flops_are_those_of_the_pairs_that_the_mask_leaves():
+    for row in map(small, PLAN[FORWARD]):
+        pairs = dense_mask(row.whole).sum()
+        wide = row.problem.head_dim + (row.v_dim or row.problem.head_dim)
+        assert row.flops == 2 * pairs * wide
+        assert replace(row, direction=BACKWARD).flops == 5 * pairs * wide
+
+
+def test_every_row_stands_beside_the_plain_one_that_looks_as_far():
+    rows = PLAN[FORWARD]
+    none, causal = rows[:2]
+    assert [row.plain for row in rows] == [True, True] + [False] * (len(rows) - 2)
+    assert len({identity(row) for row in rows}) == len(rows) == 11
+    ahead = (Mask(), Mask(window=1025, ahead=1024), Mask(documents=16))
+    for row in rows:
+        assert beside(row, rows) is (none if row.problem.mask in ahead else causal)
+    others = [row for row in EVERY[FORWARD] if row.provider == "flash3"]
+    assert len(others) == 16
+    for row in others:
+        plain = beside(row, EVERY[FORWARD])
+        assert plain in others
+        assert plain.problem.head_dim == (256 if row.term and row.problem.head_dim == 256 else 128)
+
+
+def test_a_recordings_rows_stand_beside_those_of_their_own_commit():
+    rows = [
+        replace(row, times=times_of(row, rate), commit=commit)
+        for commit, plain in ((None, 500.0), ("other", 400.0))
+        for row, rate in zip(PLAN[FORWARD], (plain, plain / 2, *[100.0] * 9), strict=True)
+    ]
+    found = variant_costs(Recording(DEVICE, variants=(*rows, PLAN[BACKWARD][0])), FORWARD)
+    assert len(found) == 22
+    assert [found[at].over for at in (0, 1, 2, 5, 13, 16)] == pytest.approx([1, 1, 0.2, 0.4, 0.25, 0.5])
+    documents, prefix = found[3].seen, found[6].seen
+    assert documents == pytest.approx(1 / 16)
+    assert prefix == pytest.approx(0.5 * (1 + (4096 / 16384) ** 2), rel=1e-4)  # a square above the diagonal
+    assert found[10].seen == pytest.approx(0.5, rel=1e-4)  # of pairs, whatever V is
+
+
+def test_rows_are_checked_before_they_are_timed(monkeypatch):
+    torch = pytest.importorskip("torch")
+    if torch.cuda.is_available():
+        pytest.skip("a GPU has no interpreter")
+    rows = [small(row) for row in (*PLAN[FORWARD][8:], PLAN[BACKWARD][-1])]
+    found = sections.timed(rows, ONCE, cuda=False)
+    assert all(row.times and row.error <= row.allowed for row in found)
+    monkeypatch.setattr(exact, "_attended", lambda q, k, v, queries, *_: torch.ones_like(q))
+    (wrong,) = sections.timed([small(PLAN[FORWARD][0])], ONCE, cuda=False)
+    assert wrong.times is None
+    assert wrong.skipped.startswith("not timed, because its result is wrong: it is off by")
+
+
+def test_a_line_tells_the_rate_beside_the_plain_one():
+    plain, row = (PLAN[FORWARD][at] for at in (1, 5))
+    plain, row = replace(plain, times=times_of(plain, 500.0)), replace(row, times=times_of(row, 300.0))
+    assert bench_kernels.variant_line(row, plain) == (
+        "forward  5 documents, causal                              1.337 ms  300 TFLOP/s  0.60 of plain"
+    )
+    none = replace(plain, times=None, skipped="no room")
+    assert bench_kernels.variant_line(none, plain).endswith("no room")
