@@ -2,9 +2,9 @@
 
 import { cut } from "../canvas/cut.js";
 import { clamp, duration, plural } from "../canvas/format.js";
-import { showing } from "../canvas/showing.js";
 import { NARROW } from "../canvas/stage.js";
 import { TimedPlayer } from "../canvas/timed_player.js";
+import { showing } from "../canvas/view.js";
 import { GridPanel } from "./grid.js";
 import { LanesPanel } from "./lanes.js";
 import { CirclePanel } from "./ring.js";

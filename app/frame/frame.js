@@ -2,18 +2,22 @@
 // what stands in for a page's parts while their scripts are loaded hold no longer than that, and a lost connection
 // is told, and how large the type is that a room sees.
 
-import { STANDS_IN } from "../canvas/streamlit.js";
+import { APP, CONNECTION, STANDS_IN } from "../canvas/streamlit.js";
 import { glossary } from "../glossary/glossary.js";
 import { keys } from "../presenter/keys.js";
 import { stage } from "../presenter/lectern.js";
 import { lead } from "../room/moments.js";
-import { watchConnection } from "./connection.js";
 
 const PAGES = ".pages"; // all names
 const LOOK = 50; // ms between two looks at whether all is there
 const RESIZED = 300; // ms after the window's last change of size
 const DRESSED = 200; // ms after the system's theme has changed, by when Streamlit knows it
 let resized; // what waits for that
+const SOON = 1500; // ms that a connection may be away unsaid
+const WORDS =
+  "The connection to the dashboard is lost. Pictures still play; controls wait. It comes back by itself. If it " +
+  "does not, see whether the dashboard still runs in its terminal and whether this device is in its network; " +
+  "then reload this page.";
 let done = false; // these rules are the window's: one of them is enough
 let path, timer, tell, tellType;
 let type = 0; // px of the page's type, as the server knows it; 0 where the page is not shown to a room
@@ -112,4 +116,35 @@ function watch() {
     clearTimeout(resized);
     resized = setTimeout(measure, RESIZED);
   });
+}
+
+/**
+ * Where the connection is lost our own words say what to do, and once it is back a run is asked for: a server that was
+ * started again knows nothing, its first run takes what the address says, and a control that was moved before that run
+ * would have been moved for nothing.
+ */
+function watchConnection(ask) {
+  const app = document.querySelector(APP);
+  let lost = false,
+    timer;
+
+  const tell = () => {
+    const words = document.createElement("p");
+    words.id = "connection-lost"; // which Streamlit's own dialog makes way for
+    words.role = "alert";
+    words.textContent = WORDS;
+    document.body.append(words);
+  };
+  const look = () => {
+    const connected = app.getAttribute(CONNECTION) === "CONNECTED";
+    if (connected !== lost) return;
+    lost = !connected;
+    clearTimeout(timer);
+    if (lost) timer = setTimeout(tell, SOON);
+    else {
+      document.getElementById("connection-lost")?.remove();
+      ask();
+    }
+  };
+  new MutationObserver(look).observe(app, { attributeFilter: [CONNECTION] });
 }

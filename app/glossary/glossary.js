@@ -1,8 +1,8 @@
 // Terms on the page, underlined where they first stand and explained where they are pointed at.
 // The page's elements belong to Streamlit: ranges over its text are marked by the CSS Custom Highlight API, nothing is changed.
 
-import { showing } from "../canvas/showing.js";
 import { APART, MAIN, PROSE } from "../canvas/streamlit.js";
+import { showing } from "../canvas/view.js";
 
 const MARK = "attention-term";
 const NOT_IN = `button, a, code, .katex, svg, ${APART}`;

@@ -1,8 +1,8 @@
 // Bytes across HBM in slow motion: the same work by several algorithms, which set out together.
 
 import { duration, percent, times, traffic } from "../canvas/format.js";
-import { showing } from "../canvas/showing.js";
 import { TimedPlayer } from "../canvas/timed_player.js";
+import { showing } from "../canvas/view.js";
 import { Sampled } from "./flow.js";
 import { aboveOf, FlowPanel, FOOT } from "./lane.js";
 

@@ -2,12 +2,12 @@
 
 import { capital, duration, subscript } from "../canvas/format.js";
 import { LaneChart } from "../canvas/lane_chart.js";
-import { showing } from "../canvas/showing.js";
 import { merged, Spans } from "../canvas/spans.js";
 import { NARROW } from "../canvas/stage.js";
 import { mix } from "../canvas/theme.js";
 import { TimedPlayer } from "../canvas/timed_player.js";
 import { unpack } from "../canvas/unpack.js";
+import { showing } from "../canvas/view.js";
 
 const FIRST_LOOK = 2; // the first group's softmax, counted from 0, in whose middle the playhead stands at first
 const ROW = 25, // units from a row to the next,

@@ -1,4 +1,4 @@
-// Where the tiles of the score matrix lie, with Q at their left, K and V above and O at their right.
+// The tiles of the score matrix, and where they lie, with Q at their left, K and V above and O at their right.
 
 const snap = (x, dpr) => Math.round(x * dpr) / dpr;
 
@@ -38,5 +38,29 @@ export class GridLayout {
   cell(i, j) {
     const { x, y, gap } = this;
     return [x[j], y[i], x[j + 1] - x[j] - gap, y[i + 1] - y[i] - gap];
+  }
+}
+
+/** `drawn` has lengths and blocks, `arrays` which key blocks each query block sees. */
+export class Tiles {
+  seen(i, j) {
+    return j >= this.arrays.first[i] && j < this.arrays.stop[i];
+  }
+
+  /** All of them, [i, j], row by row. */
+  *tiles() {
+    for (let i = 0; i < this.queryBlocks; i++) for (let j = 0; j < this.keyBlocks; j++) yield [i, j];
+  }
+
+  partial(i, j) {
+    return this.seen(i, j) && (j < this.arrays.full_first[i] || j >= this.arrays.full_stop[i]);
+  }
+
+  queryRows(i) {
+    return Math.min(this.drawn.block_q, this.drawn.seq_q - i * this.drawn.block_q);
+  }
+
+  keyRows(j) {
+    return Math.min(this.drawn.block_kv, this.drawn.seq_kv - j * this.drawn.block_kv);
   }
 }

@@ -1,9 +1,9 @@
 // The payload, unpacked; everything the picture asks of it is a lookup.
 
 import { unpack } from "../canvas/unpack.js";
+import { Tiles } from "./grid_layout.js";
 import { tilesAdded } from "./row_state.js";
 import { Run } from "./run.js";
-import { Tiles } from "./tiles.js";
 
 export class Model extends Tiles {
   constructor(bytes) {

@@ -1,8 +1,8 @@
 // One canvas, one clock: what a player shows of the moment that it stands at.
 
 import { clamp, duration, grouped, plural } from "../canvas/format.js";
-import { showing } from "../canvas/showing.js";
 import { TimedPlayer } from "../canvas/timed_player.js";
+import { showing } from "../canvas/view.js";
 import { BackwardRowPanel } from "./backward_panels.js";
 import { BAR } from "./bar.js";
 import { linkedMoment, note, noted, tellingStep, waitingBlock } from "./first_moment.js";

@@ -1,8 +1,8 @@
 // Keys that press buttons of the page: what they press is clicked, so that keys and buttons can never differ.
 // They act where nothing else has the focus, and the element's data-keys tells the player to leave them alone.
 
-import { showing } from "../canvas/showing.js";
 import { MAIN } from "../canvas/streamlit.js";
+import { showing } from "../canvas/view.js";
 
 const SCROLL = 0.7; // of the page's height that a key moves it by
 const ACTIONS = {

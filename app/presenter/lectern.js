@@ -1,7 +1,7 @@
 // The lecturer's own window: what the audience sees, what comes next, and the time. Windows of one browser
 // talk over a channel: the one that is presented tells what it shows, the lecturer's passes its keys on.
 
-import { showing } from "../canvas/showing.js";
+import { showing } from "../canvas/view.js";
 
 const CHANNEL = "attention lectern",
   TURNS = ["ArrowRight", "ArrowLeft", "PageDown", "PageUp", " ", "1", "2", "3", "4", "5"],

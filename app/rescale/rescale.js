@@ -2,10 +2,10 @@
 
 import { cut } from "../canvas/cut.js";
 import { clamp, decimal, eased, factor, toldApart } from "../canvas/format.js";
-import { showing } from "../canvas/showing.js";
 import { NARROW } from "../canvas/stage.js";
 import { TimedPlayer } from "../canvas/timed_player.js";
 import { unpack } from "../canvas/unpack.js";
+import { showing } from "../canvas/view.js";
 import { NumbersPanel, OutPanel, ScoresPanel, WeightsPanel } from "./panels.js";
 import { resultOf, tilesOf } from "./run.js";
 

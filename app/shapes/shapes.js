@@ -2,8 +2,8 @@
 
 import { between } from "../canvas/format.js";
 import { FramesPlayer } from "../canvas/frames.js";
-import { showing } from "../canvas/showing.js";
 import { mix, veil } from "../canvas/theme.js";
+import { showing } from "../canvas/view.js";
 
 const WHOLE = 65535; // of the room, or of a colour
 const FIELDS = 5; // of a box: where it is, how large, how strong

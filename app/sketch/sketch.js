@@ -1,10 +1,9 @@
 // A prediction to draw: whoever looks draws it; later the truth grows there, among what a room has drawn.
 
 import { between, clamp, grouped } from "../canvas/format.js";
-import { showing } from "../canvas/showing.js";
 import { roomUnit, Stage } from "../canvas/stage.js";
 import { veil } from "../canvas/theme.js";
-import { View } from "../canvas/view.js";
+import { showing, View } from "../canvas/view.js";
 
 const COLUMNS = 33; // points of a curve, equally far apart
 const NARROW = 360; // units, below which every other length has room

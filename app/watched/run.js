@@ -2,7 +2,7 @@
 
 import { countUpTo } from "../canvas/format.js";
 import { unpack } from "../canvas/unpack.js";
-import { Tiles } from "../player/tiles.js";
+import { Tiles } from "../player/grid_layout.js";
 
 const NONE = -1;
 

@@ -2,9 +2,9 @@
 
 import { cut } from "../canvas/cut.js";
 import { clamp } from "../canvas/format.js";
-import { showing } from "../canvas/showing.js";
 import { NARROW } from "../canvas/stage.js";
 import { TimedPlayer } from "../canvas/timed_player.js";
+import { showing } from "../canvas/view.js";
 import { BytesPanel, TouchedPanel } from "./panels.js";
 import { Watched } from "./run.js";
 import { Source } from "./source.js";

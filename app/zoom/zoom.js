@@ -3,8 +3,8 @@
 import { between, clamp, decimal } from "../canvas/format.js";
 import { FramesPlayer } from "../canvas/frames.js";
 import { sheet } from "../canvas/pen.js";
-import { showing } from "../canvas/showing.js";
 import { channels, mix, veil } from "../canvas/theme.js";
+import { showing } from "../canvas/view.js";
 
 const BAR = {
   label: "From a layer to one score",

@@ -4,8 +4,8 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import { csvCell } from "../../app/canvas/csv.js";
 import { Pen } from "../../app/canvas/pen.js";
-import { showing } from "../../app/canvas/showing.js";
 import { equalBytes, unpack } from "../../app/canvas/unpack.js";
+import { showing } from "../../app/canvas/view.js";
 import { pack } from "./payload.js";
 
 test("a block of bytes comes apart into its header and its arrays, whatever their types", () => {

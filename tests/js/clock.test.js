@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import test from "node:test";
-import { Clock } from "../../app/canvas/clock.js";
+import { Clock } from "../../app/canvas/view.js";
 
 /** A clock whose frames come when asked for; `moved` lists the seconds that it was told to move by. */
 function ticking({ calm = false, connected = true } = {}) {

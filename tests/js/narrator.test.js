@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { microseconds, unitOf } from "../../app/canvas/format.js";
-import { sentence as ofGpu } from "../../app/gpu/story.js";
+import { sentence as ofGpu } from "../../app/gpu/gpu.js";
 import { sentenceAt } from "../../app/inside/inside.js";
 import { tellingStep } from "../../app/player/first_moment.js";
 import { Model } from "../../app/player/model.js";
