@@ -39,42 +39,25 @@ class Palette:
         return {"Q": self.q, "K": self.k, "V": self.v, "S": self.s, "P": self.s, "O": self.o, **rows}[name]
 
 
-DARK = Palette(
-    q="#4ea8e8",
-    k="#f0b429",
-    v="#2fbf92",
-    s="#d68fc0",
-    o="#f07a3c",
-    statistics="#9ad4f5",
-    ground="#0f1318",
-    panel="#171d25",
-    grid="#2a333f",
-    ink="#eef2f6",
-    muted="#98a4b3",
-    good="#3ecf8e",
-    bad="#ff7b72",
-    violet="#a99cf0",
-    lime="#c6d243",
-    rose="#e58a8a",
-)
-LIGHT = Palette(
-    q="#0072b2",
-    k="#b87900",
-    v="#008760",
-    s="#b14a8f",
-    o="#c74e00",
-    statistics="#2b86b8",
-    ground="#ffffff",
-    panel="#f4f6f8",
-    grid="#dde2e8",
-    ink="#161d26",
-    muted="#556270",
-    good="#0a7a45",
-    bad="#c0282d",
-    violet="#5b4bb5",
-    lime="#7a8b00",
-    rose="#8c3b3b",
-)
+BOTH = {  # each on a dark and on a light ground
+    "q": ("#4ea8e8", "#0072b2"),
+    "k": ("#f0b429", "#b87900"),
+    "v": ("#2fbf92", "#008760"),
+    "s": ("#d68fc0", "#b14a8f"),
+    "o": ("#f07a3c", "#c74e00"),
+    "statistics": ("#9ad4f5", "#2b86b8"),
+    "ground": ("#0f1318", "#ffffff"),
+    "panel": ("#171d25", "#f4f6f8"),
+    "grid": ("#2a333f", "#dde2e8"),
+    "ink": ("#eef2f6", "#161d26"),
+    "muted": ("#98a4b3", "#556270"),
+    "good": ("#3ecf8e", "#0a7a45"),
+    "bad": ("#ff7b72", "#c0282d"),
+    "violet": ("#a99cf0", "#5b4bb5"),
+    "lime": ("#c6d243", "#7a8b00"),
+    "rose": ("#e58a8a", "#8c3b3b"),
+}
+DARK, LIGHT = (Palette(**{name: each[of] for name, each in BOTH.items()}) for of in (0, 1))
 
 
 def palette(dark: bool) -> Palette:
