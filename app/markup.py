@@ -38,7 +38,7 @@ def _link(_, tokens, index, *__) -> str:
     """A link to a page of the dashboard leads to the first of its files in the static site."""
     page = tokens[index].attrs["href"]
     picture = contents.picture(page) if page in contents.PAGES else None
-    file = next(iter(picture.files()), None) if picture else None
+    file = next(iter(picture.files(page)), None) if picture else None
     return f'<a href="{escape(file.name if file else page)}">'
 
 

@@ -5,6 +5,7 @@ A page's module holds it as PICTURE, where `contents.picture` finds it.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from app.canvas.moving import Moving
@@ -59,14 +60,23 @@ class Picture:
 
     Args:
         of: draws an experiment, with what the page asks beside it by name.
-        files: the picture's files in the static site; a link to the page leads to the first.
+        about: what its file in the static site shows, in a line; without, there is none or several.
+        example: the experiment of that file.
+        several: its files there, where it has not one; a link to the page leads to the first.
 
     Example:
-        PICTURE = Picture(lambda experiment: Drawn(moving=PLAYER, data=build(experiment)))
+        PICTURE = Picture(lambda experiment: Drawn(moving=PLAYER, data=build(experiment)), "Tiles.")
     """
 
     of: Callable[..., Drawn]
-    files: Callable[[], Sequence[SiteFile]] = tuple
+    about: str = ""
+    example: Experiment = USUAL
+    several: Callable[[], Sequence[SiteFile]] = tuple
+
+    def files(self, page: str, title: str = "") -> list[SiteFile]:
+        """The picture's files in the static site, of a page of that name and title."""
+        one = SiteFile(f"{page}.html", title, self.about, partial(self.of, self.example))
+        return [one] if self.about else list(self.several())
 
     def show(self, experiment: Experiment, *, key: str) -> None:
         """Show what moves of an experiment on the page, and offer it as a file to take home."""

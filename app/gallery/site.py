@@ -52,7 +52,7 @@ def _files(name: str, title: str, experiment: Experiment | None, lecture: Path |
     if name == "tour" and lecture is not None:
         return contents.page(name).site_files(lecture)
     if experiment is None or name in SAME:
-        return list(picture.files())
+        return picture.files(name, title)
     drawn = picture.of(experiment)
     there = drawn.html or drawn.moving
     return [SiteFile(f"{name}.html", title, f"{described(experiment)}.", lambda: drawn)] * bool(there)
@@ -85,7 +85,7 @@ def _index(groups: dict[str, list[SiteFile]], experiment: Experiment | None) -> 
         + "</ul>"
         for group, files in groups.items()
     )
-    tiles = contents.picture("tiles").files()[0].name if experiment is None else "tiles.html"
+    tiles = contents.picture("tiles").files("tiles")[0].name if experiment is None else "tiles.html"
     ways = f"<p class='ways'><a href='tour.html'>Start the lecture</a><a href='{tiles}'>Explore</a></p>"
     opening = f"<style>{styles()}</style><div class='prose'><h1>{NAME}</h1><p>{start.SENTENCE}</p>{ways}"
     calls = start.race()

@@ -12,7 +12,7 @@ from app.elements import numbers, own_one_of, own_slider, placed, plot
 from app.figures.colours import Palette
 from app.figures.curves import Curve, curves
 from app.figures.units import bytes_text, counted, heads_text, scaled, seconds_text, share_text, short
-from app.gallery.picture import USUAL, Drawn, Picture, SiteFile
+from app.gallery.picture import Drawn, Picture
 from app.page.parts import live
 from app.page.parts.job import sentence
 from app.scenario import page_values, theme
@@ -254,4 +254,4 @@ def _drawn(experiment: Experiment, **link: str) -> Drawn:
 
 tokens, gpus = (studies.CHOICES[name][1] for name in ("tokens", "gpus"))  # of the static site's sequence
 ABOUT = f"{tokens:,} causal tokens over {gpus} GPUs: who holds which keys, and what travels (modelled)."
-PICTURE = Picture(_drawn, lambda: [SiteFile("across.html", ACROSS.title, ABOUT, lambda: _drawn(USUAL))])
+PICTURE = Picture(_drawn, ABOUT)

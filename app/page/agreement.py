@@ -190,4 +190,4 @@ NO_KERNELS = (
 SITE_FILE = SiteFile(
     "agreement.html", "Agreement", ABOUT, lambda: Drawn(f"<p>{NO_KERNELS}</p>{_counters(EXAMPLE).html}")
 )
-PICTURE = Picture(_counters, lambda: [SITE_FILE] * bool(recordings()))
+PICTURE = Picture(_counters, several=lambda: [SITE_FILE] * bool(recordings()))

@@ -116,4 +116,6 @@ def _still() -> Drawn:
     return Drawn(moving=PLAYER, data=build(USUAL))
 
 
-PICTURE = Picture(_playing, lambda: [SiteFile("backward.html", "Backward pass", tokens(USUAL), _still)])
+PICTURE = Picture(
+    _playing, several=lambda: [SiteFile("backward.html", "Backward pass", tokens(USUAL), _still)]
+)

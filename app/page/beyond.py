@@ -331,4 +331,4 @@ def _files() -> list[SiteFile]:
     ]
 
 
-PICTURE = Picture(_drawn, _files)
+PICTURE = Picture(_drawn, several=_files)

@@ -9,7 +9,7 @@ import streamlit as st
 from app import scenario
 from app.contents import PAGES
 from app.figures import claims as figures
-from app.gallery.picture import Drawn, Picture, SiteFile
+from app.gallery.picture import Drawn, Picture
 from app.sidebar.unused import CONTROLS, unused
 from engine.studies.claims import VERDICTS, Checked, checked
 
@@ -41,4 +41,4 @@ def _drawn(*_) -> Drawn:
     return Drawn(f"<div class='claims'>{''.join(map(figures.card, checked()))}</div>")
 
 
-PICTURE = Picture(_drawn, lambda: [SiteFile("claims.html", "Claims", ABOUT, _drawn)])
+PICTURE = Picture(_drawn, ABOUT)

@@ -278,4 +278,4 @@ def _files() -> list[SiteFile]:
     return [SiteFile("tiles-split_kv.html", title, tokens(one), draw)]
 
 
-PICTURE = Picture(lambda one: in_both_themes(_elsewhere, studies.decoding_of(one)), _files)
+PICTURE = Picture(lambda one: in_both_themes(_elsewhere, studies.decoding_of(one)), several=_files)

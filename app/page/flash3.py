@@ -111,7 +111,7 @@ ABOUT = "FlashAttention-3 on an H200: copies, products and softmax, modelled."
 FOURTH = "FlashAttention-4 on a B200: products, two softmax groups and a correction group, modelled."
 PICTURE = Picture(
     _drawn,
-    lambda: [
+    several=lambda: [
         SiteFile("inside.html", TITLE, ABOUT, lambda: _drawn(EXAMPLE)),
         SiteFile("inside-blackwell.html", TITLE, FOURTH, lambda: _drawn(EXAMPLE, "blackwell")),
     ],

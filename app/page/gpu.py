@@ -8,7 +8,7 @@ from app import hbm, scenario
 from app.elements import fold, one_of
 from app.figures.algorithms import caveats, name
 from app.figures.units import seconds_text
-from app.gallery.picture import EXAMPLE, Drawn, Picture, SiteFile
+from app.gallery.picture import EXAMPLE, Drawn, Picture
 from app.gpu import REPLAY
 from app.gpu.payload import ORDER_NAMES, build
 from app.page.parts import live
@@ -27,7 +27,7 @@ from engine.model.timeline import Timeline
 from engine.problem.cache import kept_with
 from engine.problem.problem import Problem
 from engine.recordings import timelines
-from engine.recordings.file import recording_of, recordings
+from engine.recordings.file import recording_of
 from engine.recordings.recording import Recording, TracedCall
 from engine.studies.drawable import watchable
 from engine.studies.survey import HERE
@@ -161,6 +161,4 @@ def _drawn(experiment: Experiment, measured: Live | None = None) -> Drawn:
     return Drawn(moving=REPLAY, data=build(_recorded(recording, call)), says=says)
 
 
-ABOUT = "Which thread block ran on which SM and when, as recorded and as modelled."
-SITE = SiteFile("gpu.html", "On the GPU", ABOUT, lambda: _drawn(EXAMPLE))
-PICTURE = Picture(_drawn, lambda: [SITE] * bool(recordings()))
+PICTURE = Picture(_drawn, "Which block ran on which SM and when, as recorded and as modelled.", EXAMPLE)

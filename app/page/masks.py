@@ -11,7 +11,7 @@ from app.figures import masks as figures
 from app.figures.colours import Palette
 from app.figures.units import bytes_text, counted, scaled, seconds_text, share_text, short, times_text
 from app.gallery.html_page import both
-from app.gallery.picture import USUAL, Drawn, Picture, SiteFile, tokens
+from app.gallery.picture import USUAL, Drawn, Picture, tokens
 from app.page.parts import live
 from app.scenario import theme
 from app.sidebar.recording import chosen_recording
@@ -224,5 +224,4 @@ def _drawn(experiment: Experiment) -> Drawn:
     return Drawn(both(picture))
 
 
-ABOUT = f"Which tiles a mask spares. {tokens(USUAL)}"
-PICTURE = Picture(_drawn, lambda: [SiteFile("masks.html", "Masks", ABOUT, lambda: _drawn(USUAL))])
+PICTURE = Picture(_drawn, f"Which tiles a mask spares. {tokens(USUAL)}")

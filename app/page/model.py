@@ -10,7 +10,7 @@ from app.elements import chart, fold, numbers, one_of, own_one_of, own_slider, p
 from app.figures import model as figures
 from app.figures.colours import Palette
 from app.figures.units import counted, seconds_text, share_text, short, times_text
-from app.gallery.picture import Drawn, Picture, SiteFile
+from app.gallery.picture import Drawn, Picture
 from app.gallery.without_streamlit import in_both_themes
 from app.scenario import page_values, theme
 from app.scenario.presentation import presenting
@@ -220,7 +220,4 @@ def _drawn(experiment: Experiment, **link: str) -> Drawn:
     return in_both_themes(partial(_elsewhere, phase.of(shipped(of["model"]))), experiment)
 
 
-ABOUT = "What attention takes of a model's time and memory, modelled."
-PICTURE = Picture(
-    _drawn, lambda: [SiteFile("model.html", "Your model", ABOUT, lambda: _drawn(Experiment.of()))]
-)
+PICTURE = Picture(_drawn, "What attention takes of a model's time and memory, modelled.")

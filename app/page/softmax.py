@@ -133,4 +133,4 @@ def _files() -> list[SiteFile]:
 
 
 ABOUT = "Rows of scores, some at a time: the running maximum and sum, and what is rescaled."
-PICTURE = Picture(lambda one: Drawn(moving=RESCALE, data=row_of_head(one)[2]), _files)
+PICTURE = Picture(lambda one: Drawn(moving=RESCALE, data=row_of_head(one)[2]), several=_files)

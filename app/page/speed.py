@@ -19,7 +19,7 @@ from app.figures.units import (
     seconds_text,
     share_text,
 )
-from app.gallery.picture import EXAMPLE, Drawn, Picture, SiteFile
+from app.gallery.picture import EXAMPLE, Drawn, Picture
 from app.gallery.without_streamlit import in_both_themes
 from app.page.parts import decoded, live, recorded
 from app.page.parts.job import job_panel
@@ -30,7 +30,7 @@ from engine.measuring.measure import SWEEP, sweep_payload
 from engine.model.simulation import simulate
 from engine.problem.hardware import gpu_named, same_machine
 from engine.recordings import counters
-from engine.recordings.file import recording_of, recordings
+from engine.recordings.file import recording_of
 from engine.recordings.recording import Recording
 from engine.recordings.rows import nearest_shape, recorded_rows, timings_of
 from engine.studies import gains
@@ -306,7 +306,4 @@ def _drawn(experiment: Experiment) -> Drawn:
     return in_both_themes(_elsewhere, experiment) if recording_of(experiment.hardware) else Drawn()
 
 
-SITE_FILE = SiteFile(
-    "speed.html", "Speed", "Recorded kernels over the sequence length.", lambda: _drawn(EXAMPLE)
-)
-PICTURE = Picture(_drawn, lambda: [SITE_FILE] * bool(recordings()))
+PICTURE = Picture(_drawn, "Recorded kernels over the sequence length.", EXAMPLE)

@@ -66,4 +66,4 @@ def _files() -> list[SiteFile]:
     return files
 
 
-PICTURE = Picture(_playing, _files)
+PICTURE = Picture(_playing, several=_files)

@@ -287,4 +287,4 @@ def site_files(lecture: Path | None = None) -> list[SiteFile]:
     ]
 
 
-PICTURE = Picture(as_file.on_a_phone, site_files)
+PICTURE = Picture(as_file.on_a_phone, several=site_files)

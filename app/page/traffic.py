@@ -163,5 +163,5 @@ ABOUT = f"{tokens(EXAMPLE)} {EXAMPLE.problem.all_heads} heads, causal."
 WHOLE = partial(in_both_themes, partial(_elsewhere, more=True), EXAMPLE)
 PICTURE = Picture(
     lambda one, measured=None: in_both_themes(partial(_elsewhere, measured=measured), one),
-    lambda: [SiteFile("traffic.html", "Traffic", ABOUT, WHOLE)],
+    several=lambda: [SiteFile("traffic.html", "Traffic", ABOUT, WHOLE)],
 )

@@ -3,7 +3,7 @@
 import streamlit as st
 
 from app import contents, scenario
-from app.gallery.picture import EXAMPLE, Drawn, Picture, SiteFile, tokens
+from app.gallery.picture import EXAMPLE, Drawn, Picture, tokens
 from app.scenario.page_values import own
 from app.zoom import ZOOM, payload
 from engine.experiment import Experiment
@@ -33,7 +33,4 @@ def _drawn(experiment: Experiment, zoom: str = "0") -> Drawn:
     return Drawn(moving=ZOOM, data=payload(experiment, int(zoom)))
 
 
-PICTURE = Picture(
-    _drawn,
-    lambda: [SiteFile("zoom.html", "From a layer to one score", tokens(EXAMPLE), lambda: _drawn(EXAMPLE))],
-)
+PICTURE = Picture(_drawn, tokens(EXAMPLE), EXAMPLE)

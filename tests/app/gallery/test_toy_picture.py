@@ -8,7 +8,7 @@ import pytest
 
 from app import contents, scenario
 from app.canvas.moving import Moving
-from app.gallery.picture import USUAL, Drawn, Picture, SiteFile
+from app.gallery.picture import USUAL, Drawn, Picture
 from app.gallery.site import site
 from engine.experiment import Experiment, described
 from tests.app.room.test_room_on_screen import drawn
@@ -28,7 +28,7 @@ def toy(tmp_path, monkeypatch):
         return Drawn("<p>a toy</p>", moving, {"keys": experiment.problem.seq_kv})
 
     module = ModuleType("app.page.toy")
-    module.PICTURE = Picture(picture, lambda: [SiteFile("toy.html", "Toy", ABOUT, lambda: picture(USUAL))])
+    module.PICTURE = Picture(picture, ABOUT)
     module.show = lambda: module.PICTURE.show(scenario.current(), key="toy")
     monkeypatch.setitem(sys.modules, "app.page.toy", module)
     groups = {**contents.GROUPS, "Watch": {**contents.GROUPS["Watch"], "toy": "Toy"}}

@@ -150,7 +150,7 @@ def test_every_mark_has_a_row_in_its_lane(techniques):
 
 
 def test_phones_and_the_site_show_the_generation_that_is_asked_for():
-    first, second = flash3.PICTURE.files()
+    first, second = flash3.PICTURE.files("flash3")
     lanes = [unpack(one.draw().data)[0]["lanes"] for one in (first, second)]
     assert list(map(len, lanes)) == [3, 5]
     asked, _ = unpack(flash3._drawn(Experiment.of(), generation="blackwell").data)
