@@ -18,8 +18,11 @@ def _order(layout: Layout, device: torch.device) -> torch.Tensor:
     return torch.cat([torch.arange(span.start, span.stop, device=device) for span in spans])
 
 
-def _exchanged(team: Team, sent: torch.Tensor, take: list[int], put: list[int]) -> torch.Tensor:
-    """Rows from every rank, put[r] of rank r's, which gets take[r] of the rows sent."""
+def _exchanged(team: Team, layout: Layout, sent: torch.Tensor, heads: bool) -> torch.Tensor:
+    """What comes of rows [rows, ...] that go, rank by rank, to the ranks of heads, or else of tokens."""
+    every = [layout.rows(rank) for rank in range(layout.ranks)]
+    own = [every[team.rank]] * layout.ranks
+    take, put = (own, every) if heads else (every, own)
     got = sent.new_empty(sum(put), *sent.shape[1:])
     of_bytes = (each.flatten(1).view(torch.uint8) for each in (got, sent))
     dist.all_to_all_single(*of_bytes, put, take, group=team.transfers)
@@ -28,9 +31,8 @@ def _exchanged(team: Team, sent: torch.Tensor, take: list[int], put: list[int]) 
 
 def to_heads(team: Team, layout: Layout, tensor: torch.Tensor) -> torch.Tensor:
     """All tokens of this rank's heads, from this rank's tokens of all heads [batch, heads, rows, columns]."""
-    every = [layout.rows(rank) for rank in range(layout.ranks)]
     by_rank = tensor.unflatten(1, (layout.ranks, -1)).permute(1, 3, 0, 2, 4)
-    got = _exchanged(team, by_rank.flatten(0, 1).contiguous(), [every[team.rank]] * layout.ranks, every)
+    got = _exchanged(team, layout, by_rank.flatten(0, 1).contiguous(), heads=True)
     if layout.zigzag:
         got = torch.empty_like(got).index_copy_(0, _order(layout, tensor.device), got)
     return got.permute(1, 2, 0, 3)
@@ -38,10 +40,9 @@ def to_heads(team: Team, layout: Layout, tensor: torch.Tensor) -> torch.Tensor:
 
 def to_tokens(team: Team, layout: Layout, tensor: torch.Tensor) -> torch.Tensor:
     """The way back."""
-    every = [layout.rows(rank) for rank in range(layout.ranks)]
     rows = tensor.permute(2, 0, 1, 3)
     by_rank = rows[_order(layout, tensor.device)] if layout.zigzag else rows.contiguous()
-    got = _exchanged(team, by_rank, every, [every[team.rank]] * layout.ranks)
+    got = _exchanged(team, layout, by_rank, heads=False)
     return got.unflatten(0, (layout.ranks, -1)).permute(2, 0, 3, 1, 4).flatten(1, 2)
 
 

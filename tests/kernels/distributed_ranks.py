@@ -1,6 +1,6 @@
 """Runs many calls of ring attention in process groups over gloo, and prints what came of each as JSON.
 
-    python distributed_ranks.py RANKS:SET[+RANKS:SET...] ...
+    python distributed_ranks.py RANKS:SET ...
 
 Torch is imported once, then the ranks are forked. Most cases take a rank's own attention from a dense twin in
 float64, which is fast, and so does the rest; those with `kernels` from the kernels themselves, interpreted.
@@ -104,8 +104,8 @@ def checkpointed() -> bool:
     return torch.allclose(torch.autograd.grad(again.sum(), t)[0], expected)
 
 
-def lost(rank: int, ranks: int, how: str, pipe) -> str:
-    """What a rank is told when the last one ends, or falls silent, before a call."""
+def silent(rank: int, ranks: int, pipe) -> str:
+    """What a rank is told when the last one falls silent before a call."""
     forgotten()
     t = torch.ones(1, 1, 6, 8)
     ring_attention(t, t, t)
@@ -113,8 +113,6 @@ def lost(rank: int, ranks: int, how: str, pipe) -> str:
     dist.distributed_c10d._set_pg_timeout(timedelta(seconds=SHORT), team.team_of(None, t.device).side)
     if rank == ranks - 1:
         pipe.send({})
-        if how != "silent":
-            os._exit(0)
         time.sleep(LONG)
     start = time.monotonic()
     return f"{said(lambda: ring_attention(t, t, t, window=3))} ({time.monotonic() - start:.1f} s)"
@@ -128,7 +126,7 @@ def beside_cases(rank: int, ranks: int, what: str, pipe) -> dict:
         return {"sentences": sentences(rank), "round trips": round_trips(), "by mesh": by_mesh()}
     if what == "around":
         return {"compiled": compiled(), "checkpointed": checkpointed()}
-    return {what: lost(rank, ranks, what, pipe)}
+    return {what: silent(rank, ranks, pipe)}
 
 
 def work(rank: int, ranks: int, what: str, folder: str, pipe) -> None:
@@ -168,14 +166,14 @@ def started(name: str, context, inside: str) -> tuple[list, list]:
 
 
 def main() -> None:
-    """Fork the ranks of each set in turn, or of SET+SET at once; print what each rank found, by RANKS:SET."""
+    """Fork the ranks of each set in turn; print what each rank found, by RANKS:SET."""
     import_module("torch._dynamo")  # takes seconds, of which the ranks are spared
     context, found = multiprocessing.get_context("fork"), {}
     with tempfile.TemporaryDirectory() as inside:
-        for names in sys.argv[1:]:
-            sets = {name: started(name, context, inside) for name in names.split("+")}
-            found |= {name: [pipe.recv() for pipe in pipes] for name, (_, pipes) in sets.items()}
-            for process in (process for processes, _ in sets.values() for process in processes):
+        for name in sys.argv[1:]:
+            processes, pipes = started(name, context, inside)
+            found[name] = [pipe.recv() for pipe in pipes]
+            for process in processes:
                 process.kill()
                 process.join()
     print(json.dumps(found))
