@@ -11,7 +11,9 @@ class Run extends Spans {
     this.chunks = this.owners.length;
     [this.computing, this.transfer, this.network, this.merging, this.packing] = kinds.map((_, n) => n);
     this.rounds = Math.max(...this.round) + 1;
-    this.used = this.whenUsed();
+    this.begins = new Map(); // when a GPU computes in a round
+    for (const n of this.which((n) => kinds[this.kind[n]] === "computing"))
+      this.begins.set(`${this.gpu[n]} ${this.round[n]}`, this.start[n]);
   }
 
   moves(n) {
@@ -45,16 +47,8 @@ class Run extends Spans {
 
   /** Blocks that have arrived and are not in use yet. */
   waiting(time) {
-    const waits = (n) => time >= this.end[n] && time < this.used[n];
+    const waits = (n) => time >= this.end[n] && time < this.begins.get(`${this.gpu[n]} ${this.round[n]}`);
     return this.which((n) => waits(n) && this.moves(n) && this.owner[n] !== NOBODY);
-  }
-
-  /** For each transfer, when its GPU begins to compute with what it brings. */
-  whenUsed() {
-    this.begins = new Map();
-    for (let n = 0; n < this.count; n++)
-      if (this.kind[n] === this.computing) this.begins.set(`${this.gpu[n]} ${this.round[n]}`, this.start[n]);
-    return Float32Array.from(this.end, (end, n) => this.begins.get(`${this.gpu[n]} ${this.round[n]}`) ?? end);
   }
 
   /** A moment to look at first: transfers of a later round are under way. */

@@ -159,7 +159,8 @@ def _ring_here(recorded: tuple[Held, ...], found: Live) -> list[str]:
 
 def _links(spread: Spread, recordings: tuple[Recording, ...], here: Live | None, colours: Palette) -> None:
     """What each GPU sends over NVLink while a ring runs, over time: as it was measured here, and recorded."""
-    found = studies.recorded_links(spread, recordings)
+    recorded = ((one, each.origin) for each in recordings for one in each.cluster_timelines if one.interval)
+    found = [pair for pair in recorded if (pair[0].problem, pair[0].gpus) == (spread.problem, spread.gpus)]
     if here and here.ring and here.ring[1].interval:
         found = [(here.ring[1], here.origin), *found]
     for column, (row, origin) in zip(st.columns(len(found) or 1, gap="large"), found, strict=False):

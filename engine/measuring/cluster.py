@@ -11,7 +11,6 @@ import random
 import socket
 import statistics
 import tempfile
-import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
@@ -35,7 +34,6 @@ from engine.problem.dtype import dtype_named
 from engine.problem.problem import Problem
 from engine.process_tree import end_with
 from engine.recordings.cluster import BOTH, ONE, ClusterTimeline, ClusterTiming, Extent, GpuMarks
-from engine.recordings.file import CLUSTERS, recordings
 from engine.worker.jobs import JobError
 
 sharded, functional = Library("kernels.distributed"), Library("torch.nn.functional")
@@ -186,24 +184,6 @@ def _once(ranks: Ranks, problem: Problem, direction: str, one: Contender, warm: 
         for _ in range(warm):
             passed(one, tensors, causal, direction)
         return ranks.timed(lambda: passed(one, tensors, causal, direction))
-
-
-def recorded(ranks: Ranks, known: set, budget: float) -> Iterator[list[ClusterTiming]]:
-    """The rows of every cell that was recorded before and is not known here, until the time is up."""
-    until, entered = time.monotonic() + budget, contenders(ranks)
-    rows = (row for one in recordings(CLUSTERS) for row in one.cluster)
-    for problem, direction in dict.fromkeys((row.problem, row.direction) for row in rows):
-        if problem.seq_q % (2 * ranks.size) or (problem, direction) in known:
-            continue
-        if ranks.over(time.monotonic() > until):
-            return
-        yield rows_of(ranks, problem, direction, entered)
-
-
-def drawn() -> list[Problem]:
-    """Problems whose lanes were recorded before."""
-    rows = (row for one in recordings(CLUSTERS) for row in one.cluster_timelines)
-    return list(dict.fromkeys(row.problem for row in rows))
 
 
 NANO_PER_MICRO = 1000

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from operator import attrgetter
 from pathlib import Path
 
@@ -28,7 +29,7 @@ from engine.measuring.trial import training_problem
 from engine.model.cluster.spread import RING, RING_SEND
 from engine.parser import Parser, seconds
 from engine.recordings.cluster import ClusterTimeline
-from engine.recordings.file import JUDGES
+from engine.recordings.file import CLUSTERS, JUDGES
 from engine.recordings.recording import Row
 from engine.recordings.timing import Timing
 from engine.worker.jobs import JobError
@@ -114,17 +115,23 @@ def record_counters(recorder: Recorder, *folders: Path) -> None:
 def record_cluster(recorder: Recorder) -> None:
     """Every way to compute on several GPUs, and what each GPU did when; every rank runs this, one writes."""
     ranks = Ranks()
-    for problem in cluster.drawn():
-        for one in cluster.contenders(ranks):
-            row = ClusterTimeline(one.provider, FORWARD, problem, ranks.size)
-            if one.sharded and not recorder.has("cluster_timelines", row):
-                recorder.add("cluster_timelines", [cluster.timeline_of(ranks, problem, one)])
+    entered = cluster.contenders(ranks)
+    lanes, cells = (sections.plan(name, CLUSTERS) for name in ("cluster_timelines", "cluster"))
+    for problem, one in product(dict.fromkeys(row.problem for row in lanes), entered):
+        row = ClusterTimeline(one.provider, FORWARD, problem, ranks.size)
+        if one.sharded and not recorder.has("cluster_timelines", row):
+            recorder.add("cluster_timelines", [cluster.timeline_of(ranks, problem, one)])
     known = {(row.problem, row.direction) for row in recorder.rows["cluster"].values()}
-    for rows in cluster.recorded(ranks, known, recorder.left):
+    for problem, direction in dict.fromkeys((row.problem, row.direction) for row in cells):
+        if problem.seq_q % (2 * ranks.size) or (problem, direction) in known:
+            continue
+        if ranks.over(recorder.left < 0):
+            break
+        rows = cluster.rows_of(ranks, problem, direction, entered)
         recorder.add("cluster", rows)
         timed, median = [row for row in rows if row.times], attrgetter("times.median")
-        problem, best = rows[0].problem, min(timed, key=median, default=None)
-        what = f"N {problem.seq_q} {problem.mask.text} {rows[0].direction}"
+        best = min(timed, key=median, default=None)
+        what = f"N {problem.seq_q} {problem.mask.text} {direction}"
         said = f"best {best.provider} {median(best) * 1e3:.2f} ms" if best else "nothing ran"
         recorder.tell(f"cluster: {what}, {problem.kv_heads} key heads: {said}")
     ranks.close()

@@ -103,16 +103,6 @@ def recorded_lanes(spread: Spread, every: tuple[Recording, ...]) -> tuple[Lanes,
     return tuple(runs)
 
 
-def recorded_links(spread: Spread, every: tuple[Recording, ...]) -> list[tuple[ClusterTimeline, str]]:
-    """The calls recorded for a spread problem of which is known what each GPU sent, and where from."""
-    return [
-        (one, recording.origin)
-        for recording in every
-        for one in recording.cluster_timelines
-        if (one.problem, one.gpus) == (spread.problem, spread.gpus) and one.interval
-    ]
-
-
 def sent_bytes(spread: Spread) -> list[int]:
     """Bytes that each GPU of a ring sends, forward: its keys to whoever sees them, counted."""
     pairs = {(each.gpu, each.owner, each.keys) for each in meetings(spread.order, spread.problem)}
@@ -166,12 +156,10 @@ CHOICES = {
 }
 
 
-def spread_of(
-    experiment: Experiment, tokens: int, gpus: int, causal: bool, fabric: Fabric, method: str = METHODS[0]
-) -> Spread:
+def spread_of(experiment: Experiment, tokens: int, gpus: int, causal: bool, fabric: Fabric) -> Spread:
     """A scenario's heads and dtype over so many tokens and GPUs; zigzag where causal."""
     problem = replace(experiment.problem, seq_q=tokens, seq_kv=tokens, mask=Mask(causal=causal))
-    return Spread(problem, gpus, method, causal, fabric, experiment.hardware)
+    return Spread(problem, gpus, RING, causal, fabric, experiment.hardware)
 
 
 def alone(spread: Spread, backward: bool) -> Experiment:
