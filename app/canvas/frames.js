@@ -5,6 +5,7 @@ import { NARROW } from "./stage.js";
 import { TimedPlayer } from "./timed_player.js";
 import { unpack } from "./unpack.js";
 
+export const STATE = { speed: 1, goal: null }; // the frame that a key leads to
 const FRAME = 2.5, // seconds from one frame to the next,
   GLIDE = 1; // and where a key asks for that
 const ROW = 56,
@@ -46,7 +47,7 @@ class FactsPanel {
   }
 }
 
-/** A player with a `static Picture`, a panel for the left, and in its bar `frame`, what one frame is called. */
+/** A player with a `static Picture`, a panel for the left, and in its bar STATE and `frame`, what one frame is called. */
 export class FramesPlayer extends TimedPlayer {
   static Model = Frames;
 
@@ -61,11 +62,6 @@ export class FramesPlayer extends TimedPlayer {
     this.clock.start();
   }
 
-  get shared() {
-    const shared = super.shared;
-    return { ...shared, state: { ...shared.state, goal: this.goal ?? null } };
-  }
-
   seek(at) {
     this.goal = null;
     super.seek(at);
@@ -78,11 +74,11 @@ export class FramesPlayer extends TimedPlayer {
 
   /** The clock's first picture is of no time at all: at the end of the run it would end the way back. */
   advance(seconds) {
-    if (seconds || this.goal == null) super.advance(seconds);
+    if (seconds || this.goal === null) super.advance(seconds);
   }
 
   passing(seconds) {
-    if (this.goal == null) return (seconds * this.speed) / FRAME;
+    if (this.goal === null) return (seconds * this.speed) / FRAME;
     const left = this.goal - this.at,
       most = (seconds * this.speed) / GLIDE;
     if (Math.abs(left) > most) return Math.sign(left) * most;

@@ -10,7 +10,6 @@ TRACK = "color-mix(in srgb, currentColor 8%, transparent)"
 STYLE = f"""
 <style>
   .lanes, .layer {{ display: grid; gap: 0.6rem; }}
-  .mono {{ font-family: {MONO}; font-variant-numeric: tabular-nums; }}
   .loops {{ display: grid; grid-template-columns: 1fr 1fr; gap: 1rem; }}
   .loops pre {{ margin: 0.3rem 0 0; font: 1rem/1.6 {MONO}; white-space: pre; overflow-x: auto; }}
   .loops pre b {{ font-weight: 700; }}

@@ -33,16 +33,16 @@ IMPORT = re.compile(r"""(?:from|import)\s*["']\./([\w.$-]+\.js)["']""")
 def routes() -> list[Route]:
     """The addresses of all pages and their scripts; Start's own name leads to the bare address."""
     names, base = (*PAGES, *OWN), serving.base_path()
-    pages = [Route(f"{base}/{name}", _opened) for name in names if name != HOME]
-    below = [Route(f"{base}/{name}/{{rest:path}}", partial(_below, name)) for name in names]
-    return [
-        *([Route(base, _folder)] if base else []),
-        Route(f"{base}/", _opened),
-        Route(f"{base}/{HOME}", _home),
+    # a browser looks for all else beside an address: one without its last stroke would lead it astray
+    folder = [Route(base, partial(_led, f"{base.rpartition('/')[2]}/"))] if base else []
+    pages = [Route(f"{base}/{name}", _opened) for name in ("", *names) if name != HOME]
+    # nothing lies below a page: what would be there stays blank, as its scripts are looked for there too
+    below = [Route(f"{base}/{name}/{{rest:path}}", partial(_led, name)) for name in names]
+    home, script = (
+        Route(f"{base}/{HOME}", partial(_led, "./")),
         Route(f"{base}/{scripts.FOLDER}/{{file}}", _script),
-        *pages,
-        *below,
-    ]
+    )
+    return [*folder, home, script, *pages, *below]
 
 
 def _opened(request: Request) -> Response:
@@ -60,23 +60,11 @@ def _opened(request: Request) -> Response:
     return response
 
 
-def _folder(request: Request) -> RedirectResponse:
-    """The base path without its last stroke: a browser would look for all else beside it."""
-    return _led(f"{request.url.path.rpartition('/')[2]}/", request)
-
-
-def _home(request: Request) -> RedirectResponse:
-    return _led("./", request)
-
-
-def _below(page: str, request: Request) -> RedirectResponse:
-    """Nothing lies below a page: what would be there stays blank, as its scripts are looked for there too."""
-    return _led("../" * (request.path_params["rest"].count("/") + 1) + page, request)
-
-
 def _led(address: str, request: Request) -> RedirectResponse:
-    query = f"?{request.url.query}" if request.url.query else ""
-    return RedirectResponse(f"{address}{query}", headers={"Cache-Control": "no-cache"})
+    """To an address beside this one, or beside what this lies below."""
+    rest, query = request.path_params.get("rest"), f"?{request.url.query}" * bool(request.url.query)
+    up = "" if rest is None else "../" * (rest.count("/") + 1)
+    return RedirectResponse(f"{up}{address}{query}", headers={"Cache-Control": "no-cache"})
 
 
 def _script(request: Request) -> Response:

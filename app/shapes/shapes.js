@@ -1,7 +1,7 @@
 // Pictures made of boxes that move, grow and fade from one frame to the next, with words at places among them.
 
 import { between } from "../canvas/format.js";
-import { FramesPlayer } from "../canvas/frames.js";
+import { FramesPlayer, STATE } from "../canvas/frames.js";
 import { mix, veil } from "../canvas/theme.js";
 import { showing } from "../canvas/view.js";
 
@@ -57,7 +57,7 @@ class ShapesPanel {
 }
 
 class ShapesPlayer extends FramesPlayer {
-  static bar = { label: "Step by step", frame: "step" };
+  static bar = { label: "Step by step", state: STATE, frame: "step" };
   static Picture = ShapesPanel;
 
   moment() {

@@ -1,15 +1,12 @@
 // One canvas, one clock: from a layer's heads down to the products that one score is the sum of.
 
 import { between, clamp, decimal } from "../canvas/format.js";
-import { FramesPlayer } from "../canvas/frames.js";
+import { FramesPlayer, STATE } from "../canvas/frames.js";
 import { sheet } from "../canvas/pen.js";
 import { channels, mix, veil } from "../canvas/theme.js";
 import { showing } from "../canvas/view.js";
 
-const BAR = {
-  label: "From a layer to one score",
-  frame: "depth",
-};
+const BAR = { label: "From a layer to one score", state: STATE, frame: "depth" };
 const FILLED = [0.96, 0.96, 0.86, 0.8, 0.66]; // of the picture, at each depth
 const LINED = 5; // px of a tile, from which on lines tell tiles apart
 const OPENED = 120; // units of a score that has room for its products
