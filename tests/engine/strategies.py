@@ -174,13 +174,20 @@ def exact_attention(problem: Problem, q, k, v) -> tuple[np.ndarray, np.ndarray, 
     return weights @ v / known[:, None], m + np.log(known), scores
 
 
+def exact_scores(problem: Problem, q, k, v, d_out) -> tuple[np.ndarray, ...]:
+    """Of one head in float64: lse and delta [seq_q], P and dS [seq_q, seq_kv], dS without softcap's part."""
+    _, lse, scores = exact_attention(problem, q, k, v)
+    weights = np.exp(scores - np.where(np.isneginf(lse), 0, lse)[:, None])
+    d_weights = d_out.astype(np.float64) @ v.astype(np.float64).T
+    delta = (weights * d_weights).sum(1)
+    return lse, delta, weights, weights * (d_weights - delta[:, None])
+
+
 def exact_gradients(problem: Problem, q, k, v, d_out) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """dQ [seq_q, d], dK and dV [seq_kv, d] of one head in float64: the derivatives of softmax(Q K^T) V."""
     q, k, v, d_out = (array.astype(np.float64) for array in (q, k, v, d_out))
-    _, lse, scores = exact_attention(problem, q, k, v)
-    weights = np.exp(scores - np.where(np.isneginf(lse), 0, lse)[:, None])
-    d_weights = d_out @ v.T
-    d_scores = weights * (d_weights - (weights * d_weights).sum(1, keepdims=True)) / np.sqrt(problem.head_dim)
+    _, _, weights, d_scores = exact_scores(problem, q, k, v, d_out)
+    d_scores = d_scores / np.sqrt(problem.head_dim)
     if problem.softcap:
         d_scores /= np.cosh(q @ k.T / np.sqrt(problem.head_dim) / problem.softcap) ** 2
     return d_scores @ k, d_scores.T @ q, weights.T @ d_out

@@ -16,7 +16,14 @@ from engine.trace.execute import GradientTrace, execute, execute_backward
 from engine.trace.memory import SramOverflow
 from engine.trace.rows import gradient_rows
 from tests.engine.closed_form import flops, two_kernel_backward_bytes
-from tests.engine.strategies import exact_attention, exact_gradients, experiments, tile_counts
+from tests.engine.strategies import (
+    exact_attention,
+    exact_gradients,
+    exact_scores,
+    experiments,
+    one_head,
+    tile_counts,
+)
 from tests.engine.test_execute import EPSILON
 
 BACKWARD = experiments(algorithms=("backward",))
@@ -151,20 +158,17 @@ def test_what_does_not_fit_is_refused_and_wrong_shapes_are_named():
 def test_rows_followed_alone_are_those_of_float64(experiment):
     experiment = experiment.changed(batch=1, heads=1, kv_heads=1)
     problem, width = experiment.problem, experiment.tiling.block_kv
-    q, k, v = (array[0] for array in make_inputs(problem))
+    q, k, v = one_head(experiment)
     d_out = make_output_gradient(problem)[0]
     rows = np.unique(np.array([0, problem.seq_q // 2, problem.seq_q - 1]))
     followed = gradient_rows(experiment, q, k, v, d_out, rows)
-    _, lse, scores = exact_attention(problem, q, k, v)
-    weights = np.exp(scores - np.where(np.isneginf(lse), 0, lse)[:, None])
-    d_weights = d_out.astype(np.float64) @ v.T
-    delta = (weights * d_weights).sum(1)
-    d_scores = weights * (d_weights - delta[:, None])
-    blind = np.isneginf(scores).all(1)
-    blind &= not problem.sinks
+    lse, delta, weights, d_scores = exact_scores(problem, q, k, v, d_out)
+    blind = np.isneginf(lse)
     np.testing.assert_array_equal(np.isneginf(followed.lse), blind[rows])
     np.testing.assert_allclose(followed.lse[~blind[rows]], lse[rows][~blind[rows]], rtol=1e-4, atol=1e-4)
-    near = 8 * EPSILON[problem.dtype] * (1 + np.abs(d_weights).max())  # O is rounded before it gives delta
+    near = (
+        8 * EPSILON[problem.dtype] * (1 + np.abs(d_out.astype(float) @ v.T).max())
+    )  # O is rounded before it gives delta
     np.testing.assert_allclose(followed.delta, delta[rows], atol=near * np.sqrt(problem.head_dim))
     for tiles, exact in ((followed.weight, weights), (followed.score_gradient, d_scores)):
         starts = range(0, problem.seq_kv, width)

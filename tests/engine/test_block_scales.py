@@ -125,20 +125,16 @@ def test_attention_in_blocks_is_float64s_over_the_rounded_numbers():
         return softmax(q.astype(float) @ k.T.astype(float)) @ v.astype(float)
 
     np.testing.assert_allclose(studies.attention(None, q, k, v, 20), dense(q, k, v), rtol=1e-9)
-    rounded = INT8.rounded(q), INT8.rounded(k)
-    np.testing.assert_allclose(studies.attention(INT8, q, k, v, 20), dense(*rounded, v), rtol=1e-9)
-    smooth = INT8.rounded(k - k.mean(0))
-    np.testing.assert_allclose(
-        studies.attention(SMOOTH, q, k, v, 20), dense(rounded[0], smooth, v), rtol=1e-9
-    )
-    np.testing.assert_allclose(dense(q, k - k.mean(0), v), dense(q, k, v), atol=1e-5)  # unrounded: the same
-    p = NVFP4.rounded(np.exp((s := NVFP4.rounded(q) @ NVFP4.rounded(k).T) - s.max(1, keepdims=True)))
-    exact = np.exp(s - s.max(1, keepdims=True)).sum(1, keepdims=True)
-    np.testing.assert_allclose(
-        studies.attention(NVFP4, q, k, v, 96),
-        p.astype(float) @ NVFP4.rounded(np.ascontiguousarray(v.T)).T / exact,
-        rtol=1e-4,
-    )
+    shifted = k - k.mean(0)
+    for scheme, keys in ((INT8, k), (SMOOTH, shifted)):
+        expected = dense(INT8.rounded(q), INT8.rounded(keys), v)
+        np.testing.assert_allclose(studies.attention(scheme, q, k, v, 20), expected, rtol=1e-9)
+    np.testing.assert_allclose(dense(q, shifted, v), dense(q, k, v), atol=1e-5)  # unrounded: the same
+    scores = NVFP4.rounded(q) @ NVFP4.rounded(k).T
+    weights = np.exp(scores - scores.max(1, keepdims=True))
+    values = NVFP4.rounded(np.ascontiguousarray(v.T)).T
+    expected = NVFP4.rounded(weights).astype(float) @ values / weights.sum(1, keepdims=True)
+    np.testing.assert_allclose(studies.attention(NVFP4, q, k, v, 96), expected, rtol=1e-4)
 
 
 def test_a_far_column_is_what_smoothing_is_for_and_two_levels_serve_every_size():
