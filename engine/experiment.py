@@ -17,6 +17,7 @@ from engine.problem.inputs import fits
 from engine.problem.problem import DRAWN, Mask, Problem, Tiling
 
 BLOCKS = ("block_q", "block_kv")
+BLOCK_SIZES = 16, 1024, 64  # the least, the most, and the usual one
 LARGEST_HEAD_DIM = 256  # but for a latent
 FEW_KEYS, SMALL_BLOCK = 256, 16  # up to so many keys of a head are seen in blocks of so many
 WITHOUT_HEADS = {"latent": False, "page_size": None, "documents": 1, "prefix": 0, "window": None}
@@ -199,8 +200,8 @@ PARAMETERS = {
         parameter.window("problem.mask.window_text"),
         parameter.documents("problem.mask.documents_text"),
         parameter.number("prefix", 0, LARGEST_SEQUENCE, 0, "problem.mask.prefix", label="Prefix"),
-        parameter.block("block_q", "asked.block_q"),
-        parameter.block("block_kv", "asked.block_kv"),
+        parameter.number("block_q", *BLOCK_SIZES, "asked.block_q", power=True),
+        parameter.number("block_kv", *BLOCK_SIZES, "asked.block_kv", power=True),
         parameter.number("splits", 1, 1024, 1, "asked.splits"),
         parameter.number("stages", 1, 8, 2, "asked.stages"),
         parameter.choice("hardware", GPUS, "h200", "hardware"),

@@ -11,9 +11,8 @@ from engine.problem.problem import DRAWN
 from engine.root import Refusal
 
 LARGEST_SEQUENCE = 2**20
-SMALLEST_BLOCK = 16
-LARGEST_BLOCK = 1024
 FROM_1 = f"a whole number from 1 to {LARGEST_SEQUENCE:,}"
+YES, NO = ("true", "1", "yes"), ("false", "0", "no")
 NONE = ("", "none")  # what is typed, or stands in a link, for none
 
 
@@ -56,15 +55,17 @@ class Parameter:
             raise ExperimentError(self.name, shown(value) if isinstance(value, str) else value, self.must)
 
 
-def number(name: str, low: int, high: int, default: int | None, path: str, **more: str) -> Parameter:
-    """A whole number; none where that is the default and no other parameter's value is taken."""
-    rule = f"a whole number from {low:,} to {high:,}"
+def number(
+    name: str, low: int, high: int, default: int | None, path: str, power: bool = False, **more: str
+) -> Parameter:
+    """A whole number, or a power of two; none where that is the default and no other's value is taken."""
+    rule = f"a power of two from {low} to {high}" if power else f"a whole number from {low:,} to {high:,}"
     whole, may_be_none = _whole(name, rule), default is None and "follows" not in more
 
     def holds(value):
         if value is None:
             return may_be_none
-        return isinstance(value, int) and low <= value <= high
+        return isinstance(value, int) and low <= value <= high and (not power or value.bit_count() == 1)
 
     def parse(value: Any) -> int | None:
         return None if may_be_none and str(value).strip().lower() in NONE else whole(value)
@@ -133,15 +134,6 @@ def documents(path: str) -> Parameter:
     return Parameter("documents", 1, _numbers("documents", rule), path, holds, rule)
 
 
-def block(name: str, path: str) -> Parameter:
-
-    def holds(value):
-        return isinstance(value, int) and SMALLEST_BLOCK <= value <= LARGEST_BLOCK and value.bit_count() == 1
-
-    rule = f"a power of two from {SMALLEST_BLOCK} to {LARGEST_BLOCK}"
-    return Parameter(name, 64, _whole(name, rule), path, holds, rule)
-
-
 def choice(name: str, options: Collection[str], default: str, path: str, **more: str) -> Parameter:
     """One of some words, which may become more."""
     return Parameter(
@@ -151,16 +143,13 @@ def choice(name: str, options: Collection[str], default: str, path: str, **more:
 
 
 def switch(name: str, default: bool, path: str, **more: str) -> Parameter:
-    words, rule = (
-        {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False},
-        "true or false",
-    )
+    rule = "true or false"
 
     def parse(value: Any) -> bool:
-        found = words.get(str(value).strip().lower())
-        if found is None:
+        text = str(value).strip().lower()
+        if text not in (*YES, *NO):
             raise ExperimentError(name, shown(value), rule)
-        return found
+        return text in YES
 
     return Parameter(name, default, parse, path, lambda value: isinstance(value, bool), rule, **more)
 
