@@ -9,8 +9,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,7 @@ from engine.measuring.bench import quick
 from engine.measuring.exact import gradients, options_of
 from engine.measuring.implementations import unfused
 from engine.measuring.libraries import kernels, torch
-from engine.measuring.machine import machine
+from engine.measuring.machine import machine, now
 from engine.measuring.trial import refusals
 from engine.model.launch import schedule_of
 from engine.model.simulation import simulate
@@ -80,12 +79,7 @@ class Agreement:
     # visited, infinite where one of the two lacks a number. O and lse belong to a query block: [query blocks,
     # 1]; gradients to no tile: [1, 1].
     tiles: Tiles
-    date: str  # when, ISO 8601
-
-    @classmethod
-    def now(cls, *found: Any) -> Agreement:
-        """What was found at this moment."""
-        return cls(*found, datetime.now(UTC).isoformat(timespec="seconds"))
+    date: str = field(default_factory=now)  # when, ISO 8601
 
     @property
     def quantities(self) -> tuple[str, ...]:
@@ -157,7 +151,7 @@ def agree(payload: dict[str, Any]) -> Generator[Update, None, Agreement]:
     kernel, trace, where = yield from _run(probed, partial(execute, experiment), experiment, inputs)
     exact = exact_tiles(experiment, *inputs)
     tiles = compare(experiment, {"kernel": kernel, "trace": trace, "float64": exact})
-    return Agreement.now(experiment, *where, tolerances(experiment, exact, inputs), tiles)
+    return Agreement(experiment, *where, tolerances(experiment, exact, inputs), tiles)
 
 
 def check(payload: dict[str, Any]) -> Generator[Update, None, Agreement]:
@@ -179,7 +173,7 @@ def check(payload: dict[str, Any]) -> Generator[Update, None, Agreement]:
         for name in GRADIENTS
         for one, other in PAIRS
     }
-    return Agreement.now(experiment, *where, allowed, tiles)
+    return Agreement(experiment, *where, allowed, tiles)
 
 
 def _run(kernel: Callable, trace: Callable, experiment: Experiment, inputs: tuple) -> Generator:
@@ -338,7 +332,7 @@ class RealTraffic:
     written: dict[Tensor, Pair]
     # bytes of Q, K and V that come for a visit, by query block and key block
     tiles: dict[tuple[int, int], Pair]
-    date: str  # when, ISO 8601
+    date: str = field(default_factory=now)  # when, ISO 8601
 
     @property
     def equal(self) -> bool:
@@ -376,7 +370,7 @@ def beside(experiment: Experiment, found: dict[str, Any]) -> RealTraffic:
     tiles = {tile: (own[tile], counted[tile]) for tile in sorted(own | counted)}
     read = _pairs(found["read_bytes"], model.read)
     written = _pairs(found["written_bytes"], model.written)
-    return RealTraffic(experiment, read, written, tiles, datetime.now(UTC).isoformat(timespec="seconds"))
+    return RealTraffic(experiment, read, written, tiles)
 
 
 def _pairs(watched_bytes: dict[str, int], model: dict[Tensor, int]) -> dict[Tensor, Pair]:

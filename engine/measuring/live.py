@@ -2,7 +2,6 @@
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,7 +11,7 @@ from engine.algorithms import BACKWARD, FORWARD, backward, split_kv
 from engine.experiment import Experiment
 from engine.measuring.cluster import ring_here, ring_size
 from engine.measuring.libraries import torch
-from engine.measuring.machine import machine
+from engine.measuring.machine import machine, now
 from engine.measuring.sampling import sampled_row
 from engine.measuring.sections import traced_row
 from engine.measuring.trial import attempt
@@ -100,8 +99,7 @@ def live(payload: dict[str, Any]) -> Generator[Update, None, Live]:
         call = TracedCall(first.provider, order, first.problem, first.block_q, first.block_kv)
         traced.append(traced_row(call))
     torch.cuda.empty_cache()  # others use this GPU too
-    date = datetime.now(UTC).isoformat(timespec="seconds")
-    return Live(tuple(rows), tuple(traced), here.device, date, ring)
+    return Live(tuple(rows), tuple(traced), here.device, now(), ring)
 
 
 def row_of(experiment: Experiment) -> Samples:

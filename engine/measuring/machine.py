@@ -81,8 +81,13 @@ def device(commit: str | None = None, why: str = "only a GPU is recorded") -> De
         clocks=clocks,
         memory_bytes=torch.cuda.get_device_properties(0).total_memory,
         commit=commit or _output_of(["git", "-C", str(ROOT), "rev-parse", "HEAD"]).strip() or "unknown",
-        date=datetime.now(UTC).isoformat(timespec="seconds"),
+        date=now(),
     )
+
+
+def now() -> str:
+    """As ISO 8601."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def _installed(*packages: str) -> dict[str, str]:

@@ -8,7 +8,6 @@ import json
 import sys
 from collections.abc import Generator
 from dataclasses import asdict
-from datetime import UTC, datetime
 from typing import Any
 
 from engine.algorithms import FORWARD, flash2
@@ -17,7 +16,7 @@ from engine.measuring.bench import INTERPRETED, Bench
 from engine.measuring.cluster import contenders, rows_of
 from engine.measuring.exact import ALLOWED
 from engine.measuring.implementations import implementations
-from engine.measuring.machine import machine
+from engine.measuring.machine import machine, now
 from engine.measuring.ranks import Ranks
 from engine.parser import Parser, whole
 from engine.recordings.cluster import BOTH
@@ -93,8 +92,12 @@ def measured(bench: Bench, experiments: list[Experiment]) -> Generator[Update, N
 def measured_rows(bench: Bench, experiment: Experiment) -> list[Row]:
     """One row an implementation: as JSON has it, with what measured it and when."""
     problem, here = experiment.problem, bench.machine
-    date = datetime.now(UTC).isoformat(timespec="seconds")
-    shared = {"keys": problem.seq_kv, "queries": problem.seq_q, "experiment": experiment.flat(), "date": date}
+    shared = {
+        "keys": problem.seq_kv,
+        "queries": problem.seq_q,
+        "experiment": experiment.flat(),
+        "date": now(),
+    }
     shared |= {name: getattr(here, name) for name in ("device", "cuda", "l2", "versions")}
     rows, timings = [], bench.timings(problem, tiling=experiment.asked)
     for one, timing in zip(bench.implementations, timings, strict=True):

@@ -39,8 +39,6 @@ def watched(
     unwritten = checks.unwritten_finding(bits, watch.stores.get("O"))
     if unwritten and all(finding.kind != "read_before_written" for finding in findings):
         findings.append(unwritten)
-    if watch.atomics:  # without, the watch has seen that no program meets another's memory, or said where
-        findings += _backwards(attention, numbers, tiling, values)
     findings += checks.tile_findings(watch, problem, seen)
     kinds = {finding.kind for finding in findings}
     wrong, first = checks.number_findings(watch, numbers, seen, values, kinds)
@@ -53,9 +51,7 @@ def watched(
     return told | {"first_wrong": first}
 
 
-def run(
-    attention: Callable, numbers: Numbers, tiling: Tiling, file: str | None = None, backwards: bool = False
-):
+def run(attention: Callable, numbers: Numbers, tiling: Tiling, file: str):
     """The watch, O [batch, heads, seq_q, head_dim] on the CPU, and what else the function returned."""
     import torch
 
@@ -63,7 +59,7 @@ def run(
     tensors = [torch.from_numpy(each).to(dtype) for each in numbers.tensors.values()]
     known = dict(zip("QKV", (each.double().numpy() for each in tensors), strict=True))
     watch = Watch(Memory(known, problem.batch * problem.heads), problem.group, file)
-    returned = observed(attention, arguments(attention, tensors, problem, tiling), watch, backwards)
+    returned = observed(attention, arguments(attention, tensors, problem, tiling), watch)
     out, *extra = returned if isinstance(returned, tuple | list) else (returned,)
     if not isinstance(out, torch.Tensor) or out.shape != tensors[0].shape:
         shape = tuple(out.shape) if isinstance(out, torch.Tensor) else type(out).__name__
@@ -75,7 +71,7 @@ def run(
     return watch, out, extra
 
 
-def observed(function: Callable, given: tuple[list, dict], watch: Watch, backwards: bool = False):
+def observed(function: Callable, given: tuple[list, dict], watch: Watch):
     """What a function returns that is watched; NumPy says nothing of the numbers that its kernels make."""
     import torch
 
@@ -84,7 +80,7 @@ def observed(function: Callable, given: tuple[list, dict], watch: Watch, backwar
         np.errstate(all="ignore"),
         warnings.catch_warnings(action="ignore"),
         poisoned(torch),
-        reporting(watch, backwards, tape),
+        reporting(watch, tape),
         ending_in_sentences(watch.file),
     ):
         returned = function(*given[0], **given[1])
@@ -101,19 +97,6 @@ def renamed(watch: Watch, tensor, new: str) -> None:
     name = region.views[0].name if region else next(iter(sized), None) if len(sized) == 1 else None
     if name not in (None, new):
         watch.rename(name, new)
-
-
-def _backwards(attention: Callable, numbers: Numbers, tiling: Tiling, values: np.ndarray) -> list[Finding]:
-    """Programs that touch each other's memory are run once more, the last one first: O must be the same."""
-    _, out, _ = run(attention, numbers, tiling, backwards=True)
-    off = np.abs(out.double().numpy().reshape(values.shape) - values)
-    if np.all(off <= numbers.tolerance):
-        return []
-    head, row, _ = (int(axis[0]) for axis in np.nonzero(~(off <= numbers.tolerance)))
-    text = (
-        f"O depends on the order in which the programs run: in reverse, row {row} of head {head} is another."
-    )
-    return [Finding("order", text, None, None, "O")]
 
 
 def _plain(watch: Watch, numbers: Numbers, seen: checks.Tiles, values, findings, notes) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from engine.watch.watch import Finding, Watch, at, rows, times
 
 Tile = tuple[int, int]
 # what makes numbers wrong: after ENOUGH nothing more is asked of them, and after CAUSES no sentence is owed
-ENOUGH = {"missing_tile", "wrong_rows", "wrong_head", "unwritten", "read_before_written", "order"}
+ENOUGH = {"missing_tile", "wrong_rows", "wrong_head", "unwritten", "read_before_written"}
 CAUSES = ENOUGH | {"out_of_bounds", "race", "ragged_end", "repeated_tile"}
 
 

@@ -16,14 +16,14 @@ from engine.watch.watch import NOTHING, Pointer, Product, Watch
 
 
 @contextmanager
-def reporting(watch: Watch, backwards: bool = False, tape: Any = None) -> Iterator[None]:
-    """Within it all that the interpreter runs is reported; backwards: the last program of a grid is first.
+def reporting(watch: Watch, tape: Any = None) -> Iterator[None]:
+    """Within it all that the interpreter runs is reported.
 
     tape: a `engine.watch.tape.Tape` that notes every operation that is not part of another.
     """
     from triton.runtime import interpreter
 
-    hooks = _Hooks(interpreter, watch, backwards, tape)
+    hooks = _Hooks(interpreter, watch, tape)
     builder = interpreter.interpreter_builder
     names = [name for name in dir(builder) if name.startswith("create_")]
     operations = {name: hooks.operation(name, getattr(builder, name)) for name in names}
@@ -48,9 +48,9 @@ class _Hooks:
     An operation of the builder's, `create_...`, has the hook of its name, or `handed_on`.
     """
 
-    def __init__(self, interpreter, watch: Watch, backwards: bool, tape: Any):
+    def __init__(self, interpreter, watch: Watch, tape: Any):
         self.interpreter, self.watch, self.tags = interpreter, watch, watch.tags
-        self.builder, self.backwards, self.tape = interpreter.interpreter_builder, backwards, tape
+        self.builder, self.tape = interpreter.interpreter_builder, tape
         self.told = [each for each in (watch, tape) if each]
         self.base: int | None = None
         self.depth = 0  # of operations in operations
@@ -102,8 +102,6 @@ class _Hooks:
 
     def set_grid_idx(self, original, *index):
         """The next program begins."""
-        if self.backwards:
-            index = tuple(size - 1 - at for size, at in zip(self.builder.grid_dim, index, strict=True))
         for each in self.told:
             each.program(index)
         return original(*index)
