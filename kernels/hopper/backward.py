@@ -288,7 +288,7 @@ def gradient_kernel(
         start(consume_wide, consumed, [(produce, (inputs, queues, visits))], HOW)
     else:
         # who releases Q releases dO
-        d_outs = BufferQueue(d_out_blocks, make_barriers(BUFFERS, 1), queries.empty, 0, 0)
+        d_outs = BufferQueue(d_out_blocks, make_barriers(BUFFERS, 1), queries.empty, 0, 0, None)
         queues = (keys, values, queries, d_outs, lse, delta, make_exchange(q_tensor.dtype, BLOCK_Q, HOW.BULK))
         head_start = make_barriers(1, 1)
         fence_async_shared()

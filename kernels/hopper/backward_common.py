@@ -204,7 +204,7 @@ def make_exchange(DTYPE: gl.constexpr, BLOCK_Q: gl.constexpr, BULK: gl.constexpr
     LAYOUT: gl.constexpr = gl.NVMMASharedLayout.get_default_for([ROWS, BLOCK_Q], DTYPE)
     blocks = gl.allocate_shared_memory(DTYPE, [EXCHANGES * CONSUMERS, ROWS, BLOCK_Q], LAYOUT)
     full = make_barriers(EXCHANGES, CONSUMERS)
-    return BufferQueue(blocks, full, full, FIRST_TURN_BARRIER if BULK else 0, 0)
+    return BufferQueue(blocks, full, full, FIRST_TURN_BARRIER if BULK else 0, 0, None)
 
 
 @gluon.jit

@@ -39,7 +39,9 @@ def make_handovers(blocks):
     stored after that; dS of visit i + 2 comes after P of visit i + 2, and that after dQ of visit i.
     """
     weights, d_scores = make_barriers(1, 1), make_barriers(D_SCORES, 1)
-    return BufferQueue(blocks[0], weights, weights, 0, 0), BufferQueue(blocks[1], d_scores, d_scores, 0, 0)
+    return BufferQueue(blocks[0], weights, weights, 0, 0, None), BufferQueue(
+        blocks[1], d_scores, d_scores, 0, 0, None
+    )
 
 
 @gluon.constexpr_function

@@ -12,7 +12,8 @@ class BufferQueue:
     """Buffers that one side fills and the other drains; visit i uses buffer i modulo their number.
 
     Each buffer has two barriers: `full` (it holds visit i) and `empty` (whoever read visit i is done).
-    A buffer is one of `blocks`, or several that are filled together. With a NAME, readers hand it back by the
+    A buffer is one of `blocks`, or several that are filled together, and with `tails` one of those beside,
+    of the columns behind a block's. With a NAME, readers hand it back by the
     named barrier NAME + buffer, which a warp passes alone: before an mbarrier Triton gathers the warp group.
     """
 
@@ -21,6 +22,7 @@ class BufferQueue:
     empty: gl.shared_memory_descriptor
     NAME: gl.constexpr
     THREADS: gl.constexpr  # readers and the warp that fills
+    tails: object
 
     @gluon.jit
     def buffer(self, visit):
@@ -30,6 +32,11 @@ class BufferQueue:
     def block(self, visit, part=0):
         """Block `part` of this visit's buffer."""
         return self.blocks.index(self.buffer(visit) * (self.blocks.shape[0] // self.full.shape[0]) + part)
+
+    @gluon.jit
+    def tail(self, visit):
+        """The last columns of this visit's rows [rows, columns]."""
+        return self.tails.index(self.buffer(visit)).reshape([self.tails.shape[3], self.tails.shape[4]])
 
     @gluon.jit
     def _parity(self, visit):
@@ -60,14 +67,14 @@ class BufferQueue:
 
 
 @gluon.jit
-def make_queue(blocks, BUFFERS: gl.constexpr, READERS: gl.constexpr, NAME: gl.constexpr = 0):
+def make_queue(blocks, BUFFERS: gl.constexpr, READERS: gl.constexpr, NAME: gl.constexpr = 0, tails=None):
     """A queue of BUFFERS, a power of two, over `blocks`; each is read by READERS warp groups."""
     full = gl.allocate_shared_memory(gl.int64, [BUFFERS, 1], mbarrier.MBarrierLayout())
     empty = gl.allocate_shared_memory(gl.int64, [BUFFERS, 1], mbarrier.MBarrierLayout())
     for buffer in gl.static_range(BUFFERS):
         mbarrier.init(full.index(buffer), count=1)
         mbarrier.init(empty.index(buffer), count=READERS)
-    return BufferQueue(blocks, full, empty, NAME, READERS * 128 + 32)
+    return BufferQueue(blocks, full, empty, NAME, READERS * 128 + 32, tails)
 
 
 @gluon.jit

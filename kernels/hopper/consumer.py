@@ -78,17 +78,23 @@ def clean(values, visit, held):
     """Zero the rows of this visit's V behind the `held` first: a weight of 0 times NaN would be NaN."""
     BLOCK_KV: gl.constexpr = values.blocks.shape[3]
     HEAD_DIM: gl.constexpr = values.blocks.shape[4]
-    SPREAD: gl.constexpr = gl.BlockedLayout([1, 8], [4, 8], [4, 1], [1, 0])
     if held < BLOCK_KV:
         values.wait_full(visit)
-        V = values.block(visit).reshape([BLOCK_KV, HEAD_DIM])
-        for part in gl.static_range(BLOCK_KV // CLEANED):
-            if held < (part + 1) * CLEANED:
-                rows = part * CLEANED + gl.arange(0, CLEANED, layout=gl.SliceLayout(1, SPREAD))
-                some = V.slice(part * CLEANED, CLEANED, dim=0)
-                kept = some.load(SPREAD)
-                some.store(gl.where((rows < held)[:, None], kept, gl.zeros_like(kept)))
+        _clean_rows(values.block(visit).reshape([BLOCK_KV, HEAD_DIM]), held)
+        if values.tails is not None:
+            _clean_rows(values.tail(visit), held)
         fence_async_shared()
+
+
+@gluon.jit
+def _clean_rows(V, held):
+    SPREAD: gl.constexpr = gl.BlockedLayout([1, 8], [4, 8], [4, 1], [1, 0])
+    for part in gl.static_range(V.shape[0] // CLEANED):
+        if held < (part + 1) * CLEANED:
+            rows = part * CLEANED + gl.arange(0, CLEANED, layout=gl.SliceLayout(1, SPREAD))
+            some = V.slice(part * CLEANED, CLEANED, dim=0)
+            kept = some.load(SPREAD)
+            some.store(gl.where((rows < held)[:, None], kept, gl.zeros_like(kept)))
 
 
 @gluon.jit

@@ -17,19 +17,28 @@ from kernels.hopper.warp_group import ROWS, start
 
 
 @gluon.jit
-def load(queue, visit, descriptor, batch, head, row, PIECES: gl.constexpr = 1):
-    """Copy rows from `row` on, PIECES of their columns one by one, once this visit's buffer was read."""
+def load(queue, visit, descriptor, batch, head, row, PIECES: gl.constexpr = 1, tail=None):
+    """Copy rows from `row` on, PIECES of their columns one by one, once this visit's buffer was read.
+
+    tail describes the columns that follow, where a block of all would be of many that are not there: TMA
+    sends zeros from the L2 as it sends numbers.
+    """
     PARTS: gl.constexpr = queue.blocks.shape[0] // queue.full.shape[0]
     queue.wait_empty(visit)
-    mbarrier.expect(queue.arrival(visit), PARTS * descriptor.block_type.nbytes)
+    TAIL: gl.constexpr = 0 if tail is None else tail.block_type.nbytes
+    mbarrier.expect(queue.arrival(visit), PARTS * descriptor.block_type.nbytes + TAIL)
     for part in gl.static_range(PARTS):
         rows = row + part // PIECES * descriptor.block_type.shape[2]
         place = [batch, head, rows, part % PIECES * descriptor.block_type.shape[3]]
         tma.async_copy_global_to_shared(descriptor, place, queue.arrival(visit), queue.block(visit, part))
+    if tail is not None:
+        place = [batch, head, row, descriptor.block_type.shape[3]]
+        room = queue.tails.index(queue.buffer(visit))
+        tma.async_copy_global_to_shared(tail, place, queue.arrival(visit), room)
 
 
 @gluon.jit
-def _load_values(queue, visit, descriptor, batch, head, key, TRANSPOSED: gl.constexpr):
+def _load_values(queue, visit, descriptor, tail, batch, head, key, TRANSPOSED: gl.constexpr):
     """`load` of the keys from `key` on, which are columns of V where that is TRANSPOSED."""
     if TRANSPOSED:
         arrival = queue.arrival(visit)
@@ -37,7 +46,7 @@ def _load_values(queue, visit, descriptor, batch, head, key, TRANSPOSED: gl.cons
         mbarrier.expect(arrival, descriptor.block_type.nbytes)
         tma.async_copy_global_to_shared(descriptor, [batch, head, 0, key], arrival, queue.block(visit))
     else:
-        load(queue, visit, descriptor, batch, head, key)
+        load(queue, visit, descriptor, batch, head, key, 1, tail)
 
 
 @gluon.jit
@@ -47,7 +56,7 @@ def produce(inputs, queues, tiles, counter, AHEAD: gl.constexpr, TRANSPOSED: gl.
     Equal tiles are drawn one AHEAD. Of unequal ones the next is drawn when all copies of the one before are
     under way: SMs that took theirs a whole tile before would drift apart, and would not end together.
     """
-    q_tensor, k_tensor, v_tensor = inputs
+    q_tensor, k_tensor, v_tensor, k_tail, v_tail = inputs
     queries, keys, values, next_tiles = queues
     tile = tiles.handed(gl.program_id(0))
     if tiles.starts is not None:
@@ -71,9 +80,9 @@ def produce(inputs, queues, tiles, counter, AHEAD: gl.constexpr, TRANSPOSED: gl.
         first, end = schedule.own_blocks(tile, *schedule.seen_blocks(row, schedule.BLOCK_Q, before))
         key = first_key + (end - 1 - schedule.later(tile)) * schedule.BLOCK_KV - before
         # Q_i, and the first K_j and V_j
-        load(keys, visit, k_tensor, batch, kv_head, key, tiles.HOW.PIECES)
+        load(keys, visit, k_tensor, batch, kv_head, key, tiles.HOW.PIECES, k_tail)
         load(queries, tile_visit, q_tensor, batch, head, query, tiles.HOW.PIECES)
-        _load_values(values, visit, v_tensor, batch, kv_head, key, TRANSPOSED)
+        _load_values(values, visit, v_tensor, v_tail, batch, kv_head, key, TRANSPOSED)
         if tiles.starts is not None:
             if tiles.HOW.EARLY:
                 following = draw_packed(counter, next_tiles, tile_visit + 1, tiles)
@@ -84,8 +93,8 @@ def produce(inputs, queues, tiles, counter, AHEAD: gl.constexpr, TRANSPOSED: gl.
         for _ in range(end - first - 1):
             key -= schedule.BLOCK_KV
             visit += 1
-            load(keys, visit, k_tensor, batch, kv_head, key, tiles.HOW.PIECES)
-            _load_values(values, visit, v_tensor, batch, kv_head, key, TRANSPOSED)
+            load(keys, visit, k_tensor, batch, kv_head, key, tiles.HOW.PIECES, k_tail)
+            _load_values(values, visit, v_tensor, v_tail, batch, kv_head, key, TRANSPOSED)
         if tiles.starts is not None:
             if not tiles.HOW.EARLY:
                 following = draw_packed(counter, next_tiles, tile_visit + 1, tiles)
@@ -109,7 +118,7 @@ VALUES_BARRIER = gl.constexpr(13)
     ]
 )  # fmt: skip
 def attention_kernel(
-    q_tensor, k_tensor, v_tensor, out_tensor, lse, counter, blocks, others,
+    q_tensor, k_tensor, v_tensor, out_tensor, k_tail, v_tail, lse, counter, blocks, others,
     batch_heads, heads_per_kv_head, heads_together, query_blocks, window, score, splits, whole, share, beyond,
     HOW: gl.constexpr,
 ):  # fmt: skip
@@ -117,6 +126,7 @@ def attention_kernel(
 
     HOW, score's cap and per_slope, splits, whole, share and beyond, at last out's strides: see `Schedule`.
     Tensors are descriptors [batch, heads, seq, head_dim] of blocks [1, 1, rows, head_dim]; lse is float32.
+    k_tail and v_tail, or None: of the columns behind those of k_tensor's and v_tensor's blocks.
     blocks, where TRACED, is int64 [tiles, 3], see `kernels.launch.block_times`. With splits, out_tensor
     points to float32, and has with lse all batches of each part. others, or None: partial, float32 [slots,
     rows of a tile, head_dim], and partial_lse, where pieces leave theirs; sinks, float32 [heads]; slopes;
@@ -140,12 +150,15 @@ def attention_kernel(
     q_blocks = blocks_for(q_tensor, HOW.Q_BUFFERS * CONSUMERS * HOW.PIECES)
     k_blocks = blocks_for(k_tensor, HOW.KV_BUFFERS * HOW.PIECES)
     v_blocks = blocks_for(v_tensor, HOW.KV_BUFFERS)
+    k_tails, v_tails = None, None
+    if k_tail is not None:
+        k_tails, v_tails = blocks_for(k_tail, HOW.KV_BUFFERS), blocks_for(v_tail, HOW.KV_BUFFERS)
     next_tiles = make_tile_blocks(8 if starts is not None else (4 if HOW.PLACED else 1))
     queues = (
         make_queue(q_blocks, HOW.Q_BUFFERS, CONSUMERS),
         # by name where Q is held: elsewhere that was up to 2% slower, but for V where all take equal turns
-        make_queue(k_blocks, HOW.KV_BUFFERS, CONSUMERS, KEYS_BARRIER if HELD else 0),
-        make_queue(v_blocks, HOW.KV_BUFFERS, CONSUMERS, VALUES_BARRIER if NAMED else 0),
+        make_queue(k_blocks, HOW.KV_BUFFERS, CONSUMERS, KEYS_BARRIER if HELD else 0, k_tails),
+        make_queue(v_blocks, HOW.KV_BUFFERS, CONSUMERS, VALUES_BARRIER if NAMED else 0, v_tails),
         make_queue(next_tiles, 2, CONSUMERS),
     )
     fence_async_shared()
@@ -157,7 +170,8 @@ def attention_kernel(
         output = (out_tensor, lse, stages, partial, partial_lse)
     else:
         output = (out_tensor, lse, stages, out, out_strides)
+    inputs = q_tensor, k_tensor, v_tensor, k_tail, v_tail
     start(
         consume, (output, queues, schedule, scale_log2, blocks, sinks),
-        [(produce, ((q_tensor, k_tensor, v_tensor), queues, schedule, counter, not CAUSAL, False))], HOW,
+        [(produce, (inputs, queues, schedule, counter, not CAUSAL, False))], HOW,
     )  # fmt: skip

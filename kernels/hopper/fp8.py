@@ -222,5 +222,5 @@ def attention_fp8_kernel(
     scales = (q_scales, k_scales, v_scales)
     start(
         consume, ((out_tensor, lse), out_blocks, queues, schedule, scale_log2, scales),
-        [(produce, ((q_tensor, k_tensor, v_tensor), queues, schedule, counter, True, True))], HOW,
+        [(produce, ((q_tensor, k_tensor, v_tensor, None, None), queues, schedule, counter, True, True))], HOW,
     )  # fmt: skip

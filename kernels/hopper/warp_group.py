@@ -190,7 +190,12 @@ def start_scores(Q, held, keys, visit, HELD: gl.constexpr, KEYS: gl.constexpr, C
             S = warpgroup_mma(some, K.permute((1, 0)), S, use_acc=piece > 0, is_async=True)
     else:
         K = keys.block(visit).reshape([keys.blocks.shape[-2], WIDTH]).slice(0, KEYS, dim=0)
-        S = start_product(Q[0], K, S, False, COLUMNS, HELD, held)
+        if keys.tails is None:
+            S = start_product(Q[0], K, S, False, COLUMNS, HELD, held)
+        else:
+            S = start_product(Q[0], K, S, False, WIDTH, HELD, held)
+            behind = Q[0].slice(WIDTH, keys.tails.shape[4], dim=1)
+            S = start_product(behind, keys.tail(visit).slice(0, KEYS, dim=0), S, True, COLUMNS - WIDTH)
     return S
 
 
@@ -234,7 +239,10 @@ def start_output(P, values, visit, out, COLUMNS: gl.constexpr):
     issued = ()
     for part in gl.static_range(part_count(COLUMNS, 0)):
         weights = as_operand(P, P.dtype, output_layout(COLUMNS, part))
-        some = V.slice(part_of(COLUMNS, 0, part, 0), part_of(COLUMNS, 0, part, 1), dim=1)
+        if part == 1 and values.tails is not None:
+            some = values.tail(visit)
+        else:
+            some = V.slice(part_of(COLUMNS, 0, part, 0), part_of(COLUMNS, 0, part, 1), dim=1)
         issued = issued + (warpgroup_mma(weights, some, out[part], is_async=True),)  # noqa: RUF005
     return issued
 

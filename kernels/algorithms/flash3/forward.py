@@ -56,17 +56,19 @@ def flash3(
         causal, window = plain_part(terms.seen)
         again = _launch(q, k, v, out, lse, causal, window, score_of(call, terms), times, terms)
     if again is not None and times is None:
-        remember(memory, alike, _known(again, rows))  # there may be as many as numbers of sequences
+        tails = call.v_dim is None and tail_columns(call.head_dim) is not None
+        remember(memory, alike, _known(again, rows, tails))  # there may be as many as numbers of sequences
     return out, lse
 
 
-def _known(launch: Relaunch, rows: tuple[int, ...]) -> Callable:
+def _known(launch: Relaunch, rows: tuple[int, ...], tails: bool) -> Callable:
     """What does a launch again: (q, k, v, out, *tensors of terms) -> lse."""
 
     def again(q, k, v, out, *others):
         lse = torch.empty(rows, dtype=torch.float32, device=q.device)
         _held, counter = next_counter(q.device)
-        launch(*map(address, (q, k, v, out, lse)), counter, *map(address, others))
+        both = (k, v) if tails else ()
+        launch(*map(address, (q, k, v, out, *both, lse)), counter, *map(address, others))
         return lse
 
     return again
@@ -178,8 +180,11 @@ def _prepared(q, k, v, out, causal, window, scale, terms: Terms = PLAIN) -> tupl
     prefix = None if seen.prefix is None else min(seen.prefix, seq_kv)
     out_strides = None if sequences is None else out.stride()
     columns = -(-head_dim // 16) * 16  # that products are of
+    tail = tail_columns(head_dim) if v_dim == head_dim else None
     while ways["HELD"] > (columns if pieces == 1 else 64):
         ways["HELD"] //= 2
+    if tail and ways["HELD"]:
+        ways |= _with_tail(padded(head_dim) // 2, tail, causal)
     arguments = {
         "batch_heads": batch * heads,
         "heads_per_kv_head": heads_per_kv_head,
@@ -193,16 +198,18 @@ def _prepared(q, k, v, out, causal, window, scale, terms: Terms = PLAIN) -> tupl
         "EARLY": keys <= EARLY_KEYS,
         "COLUMNS": columns,
         "STAGED": pieces > 1,
-        "V_COLUMNS": value_columns(v_dim, causal),
+        "V_COLUMNS": value_columns(v_dim, causal or tail is not None),
         "PIECES": pieces,
-        **ways,
         **chosen,
+        **ways,
     }
+    first = 64 if pieces > 1 else padded(head_dim) // 2 if tail else None
     descriptors = [
         _descriptor(q, ROWS.value, 64 if pieces > 1 else None),
-        _descriptor(k, block_kv, 64 if pieces > 1 else None),
-        _descriptor(v, block_kv),
+        _descriptor(k, block_kv, first),
+        _descriptor(v, block_kv, first if tail else None),
         _descriptor(out, ROWS.value, v_dim // 2 if pieces > 1 else None),
+        *([_descriptor(one, block_kv, tail) for one in (k, v)] if tail else (None, None)),
     ]
     return min(multiprocessors(q.device), batch * heads * query_blocks), descriptors, arguments
 
@@ -216,6 +223,22 @@ def value_columns(head_dim: int, causal: bool) -> int:
     if whole == min(TILING) or not causal:
         return whole
     return most + max(16, 1 << (head_dim - most - 1).bit_length())
+
+
+def tail_columns(head_dim: int) -> int | None:
+    """Columns of K's and V's second blocks, a power of two less than half of all; None for one block."""
+    half = padded(head_dim) // 2
+    tail = value_columns(head_dim, True) - half
+    return tail if 16 <= tail < half else None
+
+
+def _with_tail(half: int, tail: int, causal: bool) -> dict:
+    """Ways that are another where all of O takes two products a key block, as measured without a window."""
+    if half > 64:
+        return {"PAIRED": False, "HELD": 64 if causal and tail == 64 else half}
+    if causal:
+        return {"PAIRED": tail == 16, "HELD": 32 if tail == 16 else 64}
+    return {"PAIRED": True, "HELD": half, "CHAINS": tail == 16, "TURNS": True}
 
 
 def _typical(seen: Seen, seq_q: int, seq_kv: int) -> tuple[int, int]:

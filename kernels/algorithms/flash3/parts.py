@@ -60,7 +60,7 @@ def _launch_split(q, k, v, partial, partial_lse, call: Call) -> Relaunch | None:
 
     tiles, descriptors, arguments = _prepared(q, k, v, q, False, None, call.scale)
     arguments |= {"splits": call.splits, "TRACED": False}
-    tensors = (*descriptors[:3], partial, partial_lse, zeroed_counter(q.device), None, None)
+    tensors = (*descriptors[:3], partial, None, None, partial_lse, zeroed_counter(q.device), None, None)
     programs = min(multiprocessors(q.device), tiles * call.splits)
     return started(attention_kernel, programs, tensors, compiled_for(arguments))
 
