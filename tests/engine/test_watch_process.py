@@ -30,20 +30,11 @@ from engine.watch.user_file import NotServedError, function_of, report
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux keeps processes from each other")
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE = 60  # s, less than what a test starts would last
 REPORT = {
     "right": False, "largest_error": 0.5, "tolerance": 0.01, "read_bytes": {"Q": 8, "M": 0},
     "written_bytes": {"O": 8, "M": 4}, "flash2_read_bytes": {"Q": 8}, "flash2_written_bytes": {"Q": 0},
     "block_q": 16, "block_kv": 16, "tiles_of_all_heads": 1, "notes": [], "findings": [],
 }  # fmt: skip
-
-
-def ends(pid: int) -> None:
-    """Wait until a process has ended, if only its parent has not noticed."""
-    until = time.monotonic() + PATIENCE
-    while alive(pid):
-        assert time.monotonic() < until, f"process {pid} still runs"
-        time.sleep(0.01)
 
 
 def alive(pid: int) -> bool:
@@ -74,27 +65,6 @@ def test_what_is_killed_and_starts_something_yet_is_looked_for_again(monkeypatch
     monkeypatch.setattr(process_tree.os, "killpg", lambda *_: None)
     process.end()
     assert killed == [4, 5]
-
-
-def test_it_ends_with_whoever_asked():
-    code = """
-import os, subprocess, sys
-child = "from engine.process_tree import end_with as end; end({}); print(1, flush=True); input()"
-pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-command = [sys.executable, "-c", child.format(os.getpid())]
-child = subprocess.Popen(command, start_new_session=True, **pipes)
-child.stdout.readline()
-os.set_inheritable(child.stdin.fileno(), True)  # which stays open: it does not end for want of input
-other = subprocess.Popen(["sleep", "600"], close_fds=False, stdout=subprocess.DEVNULL)
-print(child.pid, other.pid, flush=True)
-os._exit(0)
-"""
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, check=True)
-    child, other = map(int, done.stdout.split())
-    try:
-        ends(child)
-    finally:
-        os.kill(other, signal.SIGKILL)
 
 
 def test_it_ends_where_whoever_asked_is_gone_already():

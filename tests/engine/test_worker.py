@@ -140,13 +140,14 @@ def test_a_job_beyond_its_time_is_stopped_and_keeps_its_rows(worker):
 
 
 def test_the_process_ends_with_its_parent():
+    """In the middle of a job, too, in which it neither reads nor writes."""
     program = (
         "import os; from engine.worker.client import Worker; w = Worker();"
-        f"job = w.submit({COUNT!r}, {SLOW!r});\n"
+        f"job = w.submit('{JOBS}:sweep_without_end', {{}});\n"
         "while not job.rows: job.wait(0.01)\n"
         "print(w._process.pid, flush=True); os._exit(0)"
     )
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE)
+    ended = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, timeout=PATIENCE)
     until(lambda: not alive(int(ended.stdout)))
 
 
