@@ -49,7 +49,8 @@ def start(experiment: Experiment, notices: Sequence[str], places: Mapping[str, s
     A link into a tour brings the scenario of a step: the reader's own stays what it was.
     """
     st.session_state[EXPERIMENT], st.session_state[NOTICES] = experiment, tuple(notices)
-    st.session_state[PLACE] = dict(places)
+    recording = st.session_state.get(PLACE, {}).get("recording", "")  # which no link says
+    st.session_state[PLACE] = {"recording": recording, **places}
     st.session_state[ARRIVED] = BY_LINK if by_link else ""
     st.session_state.setdefault(OWN, None)
     if by_link and "step" not in places:

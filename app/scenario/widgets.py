@@ -1,4 +1,4 @@
-"""Widgets that show and change one value of the scenario each, and those that stand beside it."""
+"""Widgets that show and change one value of the scenario each."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -94,25 +94,6 @@ def text(value: Any) -> str:
 def divisors(number: int) -> list[int]:
     """Every divisor, in order."""
     return [divisor for divisor in range(1, number + 1) if number % divisor == 0]
-
-
-def key_beside(name: str) -> str:
-    """The key of a widget that stands beside the scenario and is not part of it."""
-    return f"beside {name}"
-
-
-def value_beside(name: str) -> Any:
-    """What such a widget holds, or held where a page does not draw it; None before it is first drawn."""
-    held = state.kept("beside", {})
-    if key_beside(name) in st.session_state:
-        held[name] = st.session_state[key_beside(name)]
-    return held.get(name)
-
-
-def clear_beside(name: str) -> None:
-    """Let such a widget start anew."""
-    st.session_state.pop(key_beside(name), None)
-    state.kept("beside", {}).pop(name, None)
 
 
 def _shown(name: str) -> Any:

@@ -11,7 +11,6 @@ from app.figures.units import plain
 from app.scenario import theme
 from app.scenario.widgets import TEXT
 from engine.decoded import FileError
-from engine.experiment import Experiment
 from engine.problem.hardware import GPUS, bring
 from engine.problem.heads import HeadsError, keep, kept, read, text_of
 from engine.problem.problem import DRAWN
@@ -49,32 +48,41 @@ def choice() -> tuple[str, str, dict]:
 
 def upload() -> None:
     """Heads and a calibration of the reader's own, each of which the scenario then has."""
-    _taken(
-        *("Your heads", ["npz", "safetensors"], 16, UPLOAD_HELP),
-        lambda data, _: scenario.current().on(f"{keep(read(data))}:0"),
-    )
-    _taken(
-        *("Your GPU's calibration", ["json"], 1, CALIBRATION_HELP),
-        lambda data, name: scenario.current().changed(hardware=bring(data, name).key),
-    )
+
+    def heads(data: bytes, _: str) -> None:
+        scenario.replace(scenario.current().on(f"{keep(read(data))}:0"))
+
+    def calibration(data: bytes, name: str) -> None:
+        scenario.replace(scenario.current().changed(hardware=bring(data, name).key))
+
+    taken("Your heads", ["npz", "safetensors"], 16, UPLOAD_HELP, heads)
+    taken("Your GPU's calibration", ["json"], 1, CALIBRATION_HELP, calibration)
 
 
-def _taken(
-    label: str, kinds: list[str], most: int, why: str, scenario_of: Callable[[bytes, str], Experiment]
+def taken(
+    label: str,
+    kinds: list[str],
+    most: int,
+    why: str,
+    use: Callable[[bytes, str], None],
+    gone: Callable[[], None] = lambda: None,
 ) -> None:
-    """A place for files of at most so many MB: one is in the scenario then, or a sentence says why not."""
+    """A place for files of at most so many MB: one is used when it comes, or a sentence says why not."""
     file = st.file_uploader(label, type=kinds, max_upload_size=most, help=why, key=f"{label} file")
-    taken = scenario.kept("files taken", {})
-    if file is None or taken.get(label) == file.file_id:
-        return
-    taken[label] = file.file_id
-    try:
-        found = scenario_of(file.getvalue(), file.name)
-    except (HeadsError, FileError) as error:
-        st.warning(plain(f"{error}."))
-        return
-    scenario.replace(found)
-    st.rerun()
+    known, now = scenario.kept("files taken", {}), file and file.file_id
+    before, said = known.get(label, (None, ""))
+    if before != now:
+        said = ""
+        try:
+            use(file.getvalue(), file.name) if file else gone()
+        except (HeadsError, FileError) as error:
+            said = plain(f"{error}.")
+            st.toast(said, duration="long")  # where nobody has to scroll for it
+        known[label] = now, said
+        if not said:
+            st.rerun()
+    if said:
+        st.warning(said)
 
 
 def gpus() -> dict[str, str]:

@@ -4,8 +4,7 @@ import streamlit as st
 
 from app import scenario, serving
 from app.figures.units import plain
-from app.scenario import widgets
-from engine.decoded import FileError
+from app.sidebar import inputs
 from engine.problem.hardware import gpu_named
 from engine.recordings.file import LARGEST_FILE, loads, recording_of, recordings, refused
 from engine.recordings.recording import Recording
@@ -23,33 +22,27 @@ AUTO = ""  # the choice where nobody chose
 
 def chosen_recording() -> Recording | None:
     """What all pages show as recorded: what was chosen, else by `_auto`; None if there is nothing."""
-    return _all().get(widgets.value_beside("recording")) or _auto()
+    return _all().get(scenario.place("recording")) or _auto()
 
 
 def show() -> None:
     """The choice and the upload, with a sentence on each file: what it brings, or why it cannot be shown."""
-    (own, sentence), auto = _own(), unchosen()
+    own, auto, names = _own(), unchosen(), (AUTO, *_all())
+    chosen = scenario.place("recording")
     st.selectbox(
         "Recording",
-        (AUTO, *_all()),
+        names,
         format_func=lambda name: name or auto,
         help=CHOICE_HELP,
-        key=widgets.key_beside("recording"),
+        **scenario.tie("recording", chosen if chosen in names else AUTO),
     )
     if own:
         st.success(_brings(own))
-    for words in filter(None, (sentence, *refused())):
+    for words in refused():
         st.warning(plain(words))
-    if not serving.may_run():
-        return
-    st.file_uploader(
-        "Your GPU's recording",
-        type=["json"],
-        max_upload_size=LARGEST_FILE // 2**20,
-        help=UPLOAD_HELP,
-        key=widgets.key_beside("recording file"),
-        on_change=_arrived,
-    )
+    if serving.may_run():
+        most = LARGEST_FILE // 2**20
+        inputs.taken("Your GPU's recording", ["json"], most, UPLOAD_HELP, _arrived, _left)
 
 
 def unchosen() -> str:
@@ -58,12 +51,16 @@ def unchosen() -> str:
     return f"auto: {_gpu(found)}" if found else "auto: none"
 
 
-def _arrived() -> None:
-    """A file came or went: the newest is shown, and what it is said where nobody has to scroll for it."""
-    widgets.clear_beside("recording")
-    own, sentence = _own()
-    if own or sentence:
-        st.toast(plain(sentence) or _brings(own), duration="long")
+def _arrived(data: bytes, name: str) -> None:
+    """The newest file is shown."""
+    _left()
+    own = scenario.kept("recording brought", {})["found"] = loads(data, name)
+    st.toast(_brings(own), duration="long")
+
+
+def _left() -> None:
+    scenario.kept("recording brought", {}).clear()
+    scenario.go(recording=AUTO)
 
 
 def _brings(own: Recording) -> str:
@@ -83,13 +80,12 @@ def _brings(own: Recording) -> str:
 
 def _auto() -> Recording | None:
     """The reader's own recording, else that of the scenario's GPU, else what stands first."""
-    own, _ = _own()
-    return own or recording_of(scenario.current().hardware, recordings())
+    return _own() or recording_of(scenario.current().hardware, recordings())
 
 
 def _all() -> dict[str, Recording]:
     """Every recording by the name it is offered under, the reader's own first."""
-    own, _ = _own()
+    own = _own()
     named = {_label(one): one for one in recordings()}
     return ({f"yours: {_label(own)}": own} if own else {}) | named
 
@@ -104,16 +100,6 @@ def _gpu(recording: Recording) -> str:
     return gpu.name.removesuffix(" SXM") if gpu else recording.device.gpu.removeprefix("NVIDIA ")
 
 
-def _own() -> tuple[Recording | None, str]:
-    """The uploaded recording, or the sentence on why there is none of that file."""
-    file = widgets.value_beside("recording file")
-    if file is None:
-        return None, ""
-    read = scenario.kept("recording read", {})  # in the session, to go with it
-    if file.file_id not in read:
-        read.clear()
-        try:
-            read[file.file_id] = loads(file.getvalue(), file.name), ""
-        except FileError as error:
-            read[file.file_id] = None, str(error)
-    return read[file.file_id]
+def _own() -> Recording | None:
+    """The recording that was uploaded; in the session, to go with it."""
+    return scenario.kept("recording brought", {}).get("found")

@@ -3,39 +3,41 @@
 import gc
 import weakref
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 from app import scenario
-from app.scenario import widgets
-from app.sidebar import recording
+from app.sidebar import inputs, recording
 from engine import Experiment
 from engine.recordings.file import dumps, loads, recordings
 from engine.recordings.recording import Recording
 from engine.studies.several_gpus import cluster_recordings
 
 
-class Uploaded:
-    """A file as Streamlit hands it over."""
-
-    def __init__(self, data: bytes, name: str = "mine.json"):
-        self.data, self.name, self.file_id = data, name, str(hash(data))
-
-    def getvalue(self) -> bytes:
-        return self.data
-
-
 @pytest.fixture
 def upload(monkeypatch):
-    """Put a file, and a choice, where the widgets would."""
+    """Put a file, and a choice, where the widgets would; what is said of it."""
 
-    def put(data: bytes | None, choice: str | None = None, hardware: str = "h200"):
+    def put(data: bytes | None, choice: str = "", hardware: str = "h200") -> list[str]:
+        session.clear()
+        file = data and SimpleNamespace(file_id=str(hash(data)), name="mine.json", getvalue=lambda: data)
+        monkeypatch.setattr(inputs.st, "file_uploader", lambda *_, **__: file)
         monkeypatch.setattr(scenario, "current", lambda: Experiment.of(hardware=hardware))
-        held = {"recording file": data and Uploaded(data), "recording": choice}
-        monkeypatch.setattr(widgets, "value_beside", held.get)
-        monkeypatch.setattr(scenario, "kept", lambda name, first: session.setdefault(name, first))
+        recording_place()
+        places["recording"] = choice
+        return said
 
-    session = {}
+    def recording_place():
+        inputs.taken("recording", ["json"], 1, "", recording._arrived, recording._left)
+
+    session, places, said = {}, {}, []
+    monkeypatch.setattr(scenario, "kept", lambda name, first: session.setdefault(name, first))
+    monkeypatch.setattr(scenario, "place", lambda name: places.get(name, ""))
+    monkeypatch.setattr(scenario, "go", places.update)
+    for kind in ("toast", "warning"):
+        monkeypatch.setattr(inputs.st, kind, lambda words, **_: said.append(words))
+    monkeypatch.setattr(inputs.st, "rerun", lambda: None)
     return put
 
 
@@ -53,7 +55,7 @@ def test_an_uploaded_recording_goes_with_its_visitor(open_app, monkeypatch):
     for shelf, pages in pages_of.items():
         mine = loads(dumps(replace(shelf, device=replace(shelf.device, date="2026-01-01"))).encode(), "mine")
         gone = list(map(weakref.ref, (mine, *mine.timelines)))
-        monkeypatch.setattr(recording, "_own", lambda mine=mine: (mine, ""))
+        monkeypatch.setattr(recording, "_own", lambda mine=mine: mine)
         for page in pages:
             assert not open_app(page).exception
         monkeypatch.undo()
@@ -89,30 +91,20 @@ def test_an_uploaded_recording_is_shown_instead_and_the_shelf_can_still_be_chose
     ids=["text", "other JSON", "another version"],
 )
 def test_what_is_no_recording_gets_a_sentence_and_changes_nothing(upload, data, says):
-    upload(data)
-    own, sentence = recording._own()
-    assert own is None
+    sentence, again = upload(data)  # where nobody has to scroll for it, and where the file is
+    assert sentence == again
     assert says in sentence
     assert "\n" not in sentence
     assert recording.chosen_recording() == recordings()[0]
 
 
-@pytest.mark.parametrize(
-    ("data", "says"),
-    [
-        (dumps(recordings()[0]).encode(), "All pages now show your recording of H200"),
-        (b"{}", "not a recording"),
-    ],
-)
-def test_an_upload_says_at_once_what_it_brought(upload, monkeypatch, data, says):
-    said = []
-    upload(data)
-    monkeypatch.setattr(widgets, "clear_beside", lambda name: None)
-    monkeypatch.setattr(recording.st, "toast", lambda words, **_: said.append(words))
-    recording._arrived()
-    assert says in said[0]
-    if "pages" in says:
-        assert f"{len(recordings()[0].timings):,} times" in said[0]
+def test_an_upload_says_at_once_what_it_brought_and_is_gone_with_its_file(upload):
+    (said,) = upload(dumps(recordings()[0]).encode())
+    assert "All pages now show your recording of H200" in said
+    assert f"{len(recordings()[0].timings):,} times" in said
+    assert recording._own() is not None
+    recording._left()
+    assert recording._own() is None
 
 
 def test_a_recording_of_several_gpus_alone_says_its_rows():
