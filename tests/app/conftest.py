@@ -29,6 +29,20 @@ def checked(monkeypatch):
 
 
 @pytest.fixture(autouse=True)
+def sound(monkeypatch):
+    """No run of a page ends in an exception; what ran before, for a test that wants one."""
+    run = AppTest._run
+
+    def checked(self, *given, **more) -> AppTest:
+        run(self, *given, **more)
+        assert not self.exception, self.exception[0].value
+        return self
+
+    monkeypatch.setattr(AppTest, "_run", checked)
+    return run
+
+
+@pytest.fixture(autouse=True)
 def registered(monkeypatch):
     """Before 1.66 every AppTest begins without components: each registers its own."""
     if st.__version__.startswith("1.65."):
@@ -66,7 +80,6 @@ def download(monkeypatch):
         assert not app.sidebar.code  # made for whoever opens it
         app.session_state["take_home"] = True
         app.run()
-        assert not app.exception
         buttons = [node.proto for node in app.get("download_button")]
         return {each.label: makers[each.deferred_file_id] for each in buttons if each.deferred_file_id}
 

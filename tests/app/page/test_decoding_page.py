@@ -12,7 +12,7 @@ from app.page.parts.decoded import recorded
 from engine import Experiment, simulate
 from engine.recordings.file import recordings
 from engine.studies.decoding import decoding_of, kernel_splits, parts_of, rate, recorded_near, spread
-from tests.app.worker_page import again, html, opened, unfolded, words
+from tests.app.worker_page import html, opened, unfolded, words
 
 COLOURS = palette(True)
 LONG = {"heads": 32, "kv_heads": 8, "seq": 1, "seq_kv": 65536, "head_dim": 128, "causal": "true"}
@@ -39,7 +39,7 @@ def test_the_splits_are_the_scenarios_and_the_kernels_choice_is_offered():
     assert str(own) in slider.options
     slider.set_value(own)
     cache.set_value(32768)
-    experiment = again(page).session_state["experiment"]
+    experiment = page.run().session_state["experiment"]
     assert (experiment.tiling.splits, experiment.problem.seq_q, experiment.problem.seq_kv) == (own, 1, 32768)
 
 
@@ -47,8 +47,7 @@ def test_every_part_can_be_merged_and_its_numbers_are_the_executed_ones():
     page = unfolded(opened("decoding", **LONG, splits=8), "decoding merge")
     parts = parts_of(decoding_of(page.session_state["experiment"]))
     for step in range(9):
-        page.main.slider[0].set_value(step)
-        again(page)
+        page.main.slider[0].set_value(step).run()
         shown = html(page)
         assert f"{step} merged" in shown
         for value in parts.merged[step][:6]:
@@ -99,8 +98,7 @@ def test_pages_show_what_is_unused_and_whose_each_is():
         assert f"{taken} are taken, of which {empty} hold no key" in shown
         assert all(f"<td>{length:,}</td>" in shown for length in lengths)
         assert shown.count("<i style='--tone") == 6 + sum(pages)  # whole caches, and pages
-        page.main.select_slider(key="own pool_page").set_value(256)
-        again(page)
+        page.main.select_slider(key="own pool_page").set_value(256).run()
 
 
 @pytest.mark.parametrize("provider", ["copy", "sdpa_cudnn", "split_kv"])
@@ -115,6 +113,5 @@ def test_a_recording_that_sweeps_no_splits_is_drawn(provider):
 
 def test_more_splits_than_key_blocks_leave_some_without_keys():
     page = unfolded(opened("decoding", seq=128, splits=16, block_kv=32), "decoding merge")
-    page.main.slider[0].set_value(16)
-    again(page)
+    page.main.slider[0].set_value(16).run()
     assert "<td>none</td>" in html(page)

@@ -10,7 +10,7 @@ from app.contents import pages
 from app.page import kernel
 from engine.experiment import Experiment
 from engine.measuring.user_kernel import watched_file
-from tests.app.worker_page import again, opened, press
+from tests.app.worker_page import opened, press
 
 SMALL = {"seq": 32, "heads": 1, "head_dim": 16, "block_q": 16, "block_kv": 16}
 
@@ -73,7 +73,7 @@ def test_a_refused_file_is_one_sentence_and_is_not_run(monkeypatch, named, own_w
 def ended(page):
     """The page when its file has run, and its verdict."""
     assert kernel.job_of(kernel.WATCH, page.session_state["watched kernel"]["payload"]).wait(900)
-    return again(page).header[0].value
+    return page.run().header[0].value
 
 
 @pytest.mark.skipif(find_spec("triton") is None, reason="Triton is not installed")  # not imported here
@@ -86,7 +86,7 @@ def test_a_crash_and_an_endless_loop_are_sentences_and_the_page_goes_on(monkeypa
     assert ended(page) == said
     limits.append(600)
     named.write_text("import os\nos.abort()\n")
-    again(page)
+    page.run()
     assert any("was saved since this run" in text.value for text in page.markdown)
     assert ended(page) == said  # until it is asked for
     assert "by signal SIGABRT" in ended(press(page, "Run again"))
@@ -99,8 +99,7 @@ def test_a_lab_gives_the_next_hint_when_it_is_asked_for(monkeypatch, named, own_
     named.touch()
     page = opened("kernel", **SMALL)
     assert page.segmented_control[0].options == ["mine.py", *(f"Lab {number}" for number in range(1, 15))]
-    page.segmented_control[0].set_value("4")
-    again(page)
+    page.segmented_control[0].set_value("4").run()
     assert [payload["lab"] for payload in asked] == [None, 4]
     assert asked[1]["file"].endswith("assets/labs/4_rescale.py")
     hints = kernel.labs()[4].hints

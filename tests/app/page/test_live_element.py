@@ -12,7 +12,7 @@ from app.room.pictures import Pictures
 from engine.experiment import Experiment
 from engine.worker.client import Worker
 from tests.app.player.test_player_payload import unpack
-from tests.app.worker_page import again, new_visitor, opened, press, until_done, words
+from tests.app.worker_page import new_visitor, opened, press, until_done, words
 
 JOBS = "tests.engine.worker_jobs"
 LABEL = "Measure on this GPU"
@@ -57,14 +57,14 @@ def following(page, seconds=60.0):
     while any("Waiting" in each.value for each in page.caption) or "Cancel" in labels(page):
         assert time.monotonic() < end, "the switch waits without an end"
         time.sleep(0.02)
-        again(page)
+        page.run()
     return page
 
 
 def switched(page):
     """The page with the switch on."""
     page.toggle[0].set_value(True)
-    return again(page)
+    return page.run()
 
 
 def moved(page, tokens):
@@ -155,7 +155,7 @@ def test_the_switch_measures_each_scenario_once_it_stays(gpu):
     page = following(switched(opened("speed")))
     assert "Measured here" in words(page)
     moved(page, 2048)
-    again(page)
+    page.run()
     assert live.BEFORE in words(page)
     assert "Waiting until the scenario stays as it is." in words(page)
     moved(page, 4096)
@@ -168,19 +168,19 @@ def test_the_switch_leaves_others_their_share_of_the_gpu(gpu, monkeypatch):
     monkeypatch.setattr(job, "RESTS", 1e6)
     page = following(switched(opened("speed")))
     moved(page, 2048)
-    again(page)
+    page.run()
     time.sleep(job.SETTLED)
-    assert "Waiting, as one visitor has at most four fifths of the GPU's time." in words(again(page))
+    assert "Waiting, as one visitor has at most four fifths of the GPU's time." in words(page.run())
 
 
 def test_the_switch_does_not_end_what_runs(gpu, environment):
     environment("PAUSE", "1")
     worker = gpu()
     page = switched(opened("speed"))
-    while "Cancel" not in labels(again(page)):
+    while "Cancel" not in labels(page.run()):
         time.sleep(0.02)
     moved(page, 2048)
-    assert "Waiting for the measurement before." in words(again(page))
+    assert "Waiting for the measurement before." in words(page.run())
     following(page)
     assert worker.ended == 2
 
@@ -188,7 +188,7 @@ def test_the_switch_does_not_end_what_runs(gpu, environment):
 def test_who_cancels_is_not_measured_again(gpu):
     gpu("endless", calls=[])
     page = switched(opened("speed"))
-    while "Cancel" not in labels(again(page)):
+    while "Cancel" not in labels(page.run()):
         time.sleep(0.02)
     page = press(page, "Cancel")
     assert not page.toggle[0].value

@@ -17,7 +17,7 @@ from engine.problem.bounds import key_bounds
 from engine.recordings.recording import Device, Recording
 from engine.recordings.timing import Times
 from engine.studies.masks import density, under_masks
-from tests.app.worker_page import again, html, opened, unfolded
+from tests.app.worker_page import html, opened, unfolded
 
 COLOURS = palette(True)
 
@@ -55,8 +55,7 @@ def test_the_table_has_each_number_below_its_name():
 
 def test_documents_set_here_are_the_scenarios():
     page = opened("masks", seq=1024)
-    page.main.select_slider[0].set_value(4)
-    again(page)
+    page.main.select_slider[0].set_value(4).run()
     assert page.session_state["experiment"].problem.mask.documents == 4
     assert html(page).count("4 of 256 keys") == 2
 
@@ -122,4 +121,4 @@ def test_recorded_masks_are_told_beside_the_plain_rate(monkeypatch):
     )
     assert "Recorded on NVIDIA H200, 2026-11-21: times of" in page.caption[-1].value
     monkeypatch.setattr("app.page.masks.chosen_recording", lambda: None)
-    assert "No recording shown here" in again(page).main.markdown[0].value
+    assert "No recording shown here" in page.run().main.markdown[0].value

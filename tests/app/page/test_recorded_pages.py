@@ -11,7 +11,7 @@ from engine.problem.problem import Mask, Problem
 from engine.recordings.counters import recorded_counters
 from engine.recordings.recording import Counters, Device, KernelCounters, Recording
 from engine.recordings.timing import Times, Timing
-from tests.app.worker_page import again, html, opened, unfolded, words
+from tests.app.worker_page import html, opened, unfolded, words
 
 COLOURS = palette(False)
 DEVICE = Device("NVIDIA H200", "580.95", {"torch": "2.11.0"}, {}, 150 * 10**9, "abc", "2026-11-21T09:00:00")
@@ -68,7 +68,7 @@ def test_the_speed_page_says_what_was_recorded_where_and_when(put):
     assert "16k tokens in all, hidden size 2,048" in said
     for metric in ("tflops", "p50"):
         page.segmented_control(key="speed_metric").set_value(metric)
-        said = words(again(page))
+        said = words(page.run())
     assert "Dotted lines are modelled for this shape" in said
     assert "shares out its last tiles among all SMs" in said
 

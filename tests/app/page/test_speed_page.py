@@ -9,7 +9,7 @@ from engine.experiment import Experiment
 from engine.recordings.file import recordings
 from engine.studies.model_errors import published
 from engine.worker.client import Worker
-from tests.app.worker_page import again, html, new_visitor, opened, press, unfolded, until_done, words
+from tests.app.worker_page import html, new_visitor, opened, press, unfolded, until_done, words
 
 JOBS = "tests.engine.worker_jobs"
 PATIENCE = 600  # s
@@ -80,8 +80,7 @@ def test_pressing_measures_says_where_and_is_seen_by_another_visitor(session_wor
         assert "interpreted: for correctness, not speed" in flash
         assert "These are two machines" in words(page)
     for metric in ("tflops", "speedup"):
-        page.segmented_control[0].set_value(metric)
-        again(page)
+        page.segmented_control[0].set_value(metric).run()
     new_visitor(monkeypatch)
     other = opened("speed", **TINY)
     assert "*measured here* on" in words(other)
@@ -91,7 +90,7 @@ def test_pressing_measures_says_where_and_is_seen_by_another_visitor(session_wor
 def test_what_was_measured_before_a_job_was_cancelled_is_kept(own_worker, monkeypatch):
     monkeypatch.setattr(speed, "SWEEP", f"{JOBS}:sweep_without_end")
     page, end = press(opened("speed", **TINY), MEASURE), time.monotonic() + PATIENCE
-    while "skipped: out of memory" not in html(again(page)):
+    while "skipped: out of memory" not in html(page.run()):
         assert time.monotonic() < end
         time.sleep(0.05)
     page = press(page, "Cancel")

@@ -16,7 +16,7 @@ from app.room.room import Room
 from app.tour import file
 from engine import simulate
 from engine.experiment import Experiment
-from tests.app.worker_page import press_key
+from tests.app.worker_page import press
 
 STEP = 6  # whose first choice has a reply
 STEPS = len(file.load("attention").steps)
@@ -65,10 +65,10 @@ def test_phones_vote_in_the_tours_tally_which_waits_for_the_answer(open_app, roo
     for phone, choice in (("a", 1), ("b", 1), ("c", 0)):
         room.enter(phone)
         room.vote(phone, shown["number"], choice)
-    press_key(app, "tour_choice_1")  # a hand that was raised
+    press(app, "tour_choice_1")  # a hand that was raised
     assert not any("vote" in app.button(key=f"tour_choice_{index}").label for index in range(3))
     assert room.heard().votes == [1, 3, 0]
-    press_key(app, "tour_next")
+    press(app, "tour_next")
     assert any("Votes: 1 · **3** · 0." in text.value for text in app.main.markdown)
     told = state(room)
     assert (told["votes"], told["right"]) == ([1, 3, 0], 1)
@@ -77,7 +77,7 @@ def test_phones_vote_in_the_tours_tally_which_waits_for_the_answer(open_app, roo
     row = list(csv.reader(room.csv().splitlines()))[2]
     assert row == [f"step {STEP} of {STEPS}", asked, options[1].text, "2", "1"]
     for name in ("tour_next", "present", "present", "tour_back"):  # the same window leads again
-        press_key(app, name)
+        press(app, name)
     assert state(room)["votes"] == [1, 3, 0]
 
 
@@ -107,7 +107,7 @@ def test_without_a_presentation_nothing_is_published_and_votes_can_be_taken_home
 
 def test_the_screen_shows_code_and_address_and_says_which_window_leads(open_app, room):
     first = open_app("tour", step="2", present="true")
-    press_key(first, "audience")
+    press(first, "audience")
     assert "<p class='link'>http://192.168.1.7:8602/<b>K7P2MX</b></p>" in live(first)
     assert 'src="data:image/svg+xml' in live(first)
     assert not first.main.get("code")  # the dashboard's own address leads nobody anywhere
@@ -115,12 +115,12 @@ def test_the_screen_shows_code_and_address_and_says_which_window_leads(open_app,
     second = open_app("tour", step="3", present="true")  # a link takes the lead from nobody
     assert not leads(second)
     assert state(room)["place"] == f"step 2 of {STEPS}"
-    press_key(press_key(second, "present"), "present")  # who presses p does
+    press(press(second, "present"), "present")  # who presses p does
     assert leads(second)
     first.run()
     assert not leads(first)
     assert state(room)["place"] == f"step 3 of {STEPS}"
-    press_key(press_key(first, "present"), "present")
+    press(press(first, "present"), "present")
     assert state(room)["place"] == f"step 2 of {STEPS}"
 
 
@@ -149,7 +149,7 @@ def test_the_lecturers_window_shows_the_room_and_at_the_machine_alone_its_votes(
 
 
 def test_where_nobody_joins_it_is_said_what_may_stand_in_the_way(open_app, room, monkeypatch):
-    app = press_key(open_app("tour", step="2", present="true"), "audience")
+    app = press(open_app("tour", step="2", present="true"), "audience")
     assert "0 phones" in live(app)
     monkeypatch.setattr(screen, "PATIENCE", 0)
     app.run()
@@ -211,7 +211,7 @@ def test_a_room_draws_its_prediction_and_all_curves_stand_over_the_modelled_trut
         room.vote(f"{n}", number, (0, n, 2 * n))
     app.run()
     assert (sketch(app)["truth"], sketch(app)["cloud"]) == ([], [])  # nobody follows the others
-    press_key(app, "tour_next")
+    press(app, "tour_next")
     shown, step = sketch(app), file.load("attention").steps[DRAWN["draw time"] - 1]
     assert sorted(shown["cloud"]) == [[0, n, 2 * n] for n in range(300)]
     first, *_, last = (
@@ -236,7 +236,7 @@ def test_a_room_draws_the_order_of_tiles_and_all_ways_stand_over_the_schedules(o
         room.vote(name, number, way)
     room.enter("all")
     room.vote("all", number, tuple(range(16)))
-    press_key(app, "tour_next")
+    press(app, "tour_next")
     shown = sketch(app)
     assert shown["truth"] == [4 * i + j for i in range(4) for j in range(i + 1)]
     assert len(shown["cloud"]) == 3
