@@ -5,6 +5,7 @@ import re
 import time
 from functools import partial
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from engine.measuring import train_heads
 from engine.problem.heads import SENTENCE, HeadsError, typed
 from engine.problem.inputs import make_inputs, tokens_of
 from engine.root import ROOT
-from engine.small.model import MOST_TYPED, Shape, SmallModel, layers_of, small, unpacked
+from engine.small.model import MOST_TYPED, Shape, layers_of, small, unpacked
 from engine.small.scores import scores
 from engine.small.tokens import BEGIN, Tokens, trained
 
@@ -36,6 +37,13 @@ def test_tokens_of_any_script_are_the_text_again(text):
     assert found[0] == BEGIN
     assert b"".join(tokens._bytes(each) for each in found[1:]).decode() == text
     assert typed(f"text:3.1:{text}").q.shape == (4, len(found), 64)
+
+
+@pytest.mark.parametrize("text", ["\0\0 a \0", "\ud800 lone", "\u202e" * 40, "a\r\n\tb", "🏳️‍🌈" * 15])
+def test_whatever_is_typed_is_heads(text):
+    found = typed(f"text:5.3:{text}")
+    assert np.isfinite(found.q).all()
+    assert len(found.tokens) == found.q.shape[1]
 
 
 def test_merges_are_those_of_counting_anew_each_time():
@@ -134,13 +142,6 @@ def test_what_is_no_text_is_refused_in_one_sentence(name, said):
     assert len(str(refused.value)) < 250
 
 
-@pytest.mark.parametrize("text", ["\0\0 a \0", "\ud800 lone", "\u202e" * 40, "a\r\n\tb", "🏳️‍🌈" * 15])
-def test_whatever_is_typed_is_heads_or_a_sentence(text):
-    found = typed(f"text:5.3:{text}")
-    assert np.isfinite(found.q).all()
-    assert len(found.tokens) == found.q.shape[1]
-
-
 def test_the_card_says_what_its_heads_do():
     card = json.loads((ROOT / "assets" / "heads" / "small.json").read_text())
     passage = np.array(card["passage"])
@@ -157,17 +158,14 @@ def test_induction_is_told_from_sinks_and_neighbours():
     made = {"previous token": lambda n: n - 1, "sink": lambda n: 0, "induction": lambda n: n - 63}
     for name, wanted in made.items():
 
-        class Made(SmallModel):
-            def run(self, tokens, wanted=wanted):
-                many = len(tokens)
-                q, k = np.zeros((1, many, 2048), np.float32), np.zeros((1, many, 2048), np.float32)
-                for at in range(many):
-                    k[0, at, at] = 4096
-                    q[0, at, max(0, wanted(at))] = 1
-                return None, [(q, k, k)]
+        def run(tokens, wanted=wanted):
+            k, q = np.float32(4096) * np.eye(len(tokens), 2048)[None], np.zeros((1, len(tokens), 2048))
+            for at in range(len(tokens)):
+                q[0, at, max(0, wanted(at))] = 1
+            return None, [(q.astype(np.float32), k, k)]
 
-        one = Made(Shape(layers=1, heads=1, kv_heads=1, window=2048), {}, Tokens(()))
-        found = scores(one, np.arange(1, 200))
+        shape = Shape(layers=1, heads=1, kv_heads=1, window=2048)
+        found = scores(SimpleNamespace(run=run, shape=shape), np.arange(1, 200))
         assert found[name] == [[1.0]]
         others = {other: value[0][0] for other, value in found.items() if other not in (name, "local")}
         assert all(value < 0.3 for value in others.values())
