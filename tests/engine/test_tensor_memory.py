@@ -37,16 +37,14 @@ def in_flight(shown) -> list[str]:
     return [tile for tile in TILES if marks(shown, QK[tile])]
 
 
-def test_tensor_cores_take_one_product_at_a_time_and_groups_take_turns(shown):
-    apart = [marks(shown, *QK.values(), *PV.values())]
-    if "turns" in shown.techniques:
-        apart.append(marks(shown, study.EXPONENTIALS))
-    for row in apart:
-        assert all(before.end <= after.start + 1e-12 for before, after in pairwise(row))
-
-
 def test_every_product_and_softmax_has_what_it_needs(shown):
-    """S before its softmax; P, V, a free O and a rescaled O before P V; P V before S takes P's place."""
+    """S before its softmax; P, V, a free O and a rescaled O before P V; P V before S takes P's place.
+
+    Tensor cores take one product at a time, and groups take turns.
+    """
+    apart = [marks(shown, *QK.values(), *PV.values()), marks(shown, study.STORE)]
+    for row in apart + [marks(shown, study.EXPONENTIALS)] * ("turns" in shown.techniques):
+        assert all(before.end <= after.start + 1e-12 for before, after in pairwise(row))
     copies = {name: marks(shown, name) for name in ("K", "V")}
     for lane, tile in enumerate(in_flight(shown), 2):
         own = [mark for mark in shown.block.marks if mark.lane == lane]
@@ -67,8 +65,6 @@ def test_every_product_and_softmax_has_what_it_needs(shown):
         assert len(rescaled) == visits - 1
         needed = zip(rescaled, outputs[1:visits], strict=True)
         assert all(mark.end <= out.start + 1e-12 for mark, out in needed)
-    stored = marks(shown, study.STORE)
-    assert all(before.end <= after.start + 1e-12 for before, after in pairwise(stored))
 
 
 def test_a_buffer_is_filled_again_only_when_its_last_product_is_done(shown):
