@@ -50,14 +50,9 @@ def rows(*algorithms: str) -> list[RecordedCounters]:
     ]
 
 
-def deviations(algorithm: str, modelled: str, real: str) -> np.ndarray:
-    """Modelled over counted, less one, for every scenario of an algorithm."""
-    return np.array([getattr(one, modelled) / getattr(one, real) - 1 for one in rows(algorithm)])
-
-
 @pytest.mark.parametrize("algorithm", ["flash2", "flash3"])
 def test_tiles_ask_for_exactly_the_bytes_that_the_chip_counts(algorithm):
-    assert np.abs(deviations(algorithm, "modelled_read", "read")).max() < 1e-3
+    assert max(abs(one.modelled_read / one.read - 1) for one in rows(algorithm)) < 1e-3
 
 
 def test_boxes_that_hang_over_the_end_are_asked_for_whole():
@@ -89,12 +84,6 @@ def test_tiles_ask_for_what_the_counter_of_requests_saw(algorithm, most):
     off = [abs(one.modelled_requested / one.requested - 1) for one in plain]  # each was counted
     assert max(off) <= most
     assert sorted(off)[-3] < 0.0017
-
-
-def test_no_algorithm_asks_for_less_than_the_chip_counts():
-    # some of the tiles' requests end in the L1 cache of the SM: the chip counts what goes past it
-    for algorithm in MODELLED:
-        assert deviations(algorithm, "modelled_requested", "read").min() > -1e-3
 
 
 def test_short_calls_read_their_instructions_too():
@@ -151,13 +140,6 @@ def test_what_the_write_counter_misses_fits_in_the_cache_and_is_no_more_than_the
         missed = (one.modelled_dram_written - one.dram_written) / len(one.row.kernels)
         output = one.simulation.traffic.compulsory.total_written
         assert -0.05 * one.dram_written - 3e6 < missed <= min(one.experiment.gpu.l2_effective_bytes, output)
-
-
-def test_large_outputs_are_written_as_often_as_the_chip_counts():
-    large = [one for one in rows(*MODELLED) if one.dram_written > 10 * one.experiment.gpu.l2_bytes]
-    assert len(large) >= 5
-    for one in large:
-        assert one.modelled_dram_written == pytest.approx(one.dram_written, rel=0.1)
 
 
 def test_an_sm_holds_as_many_blocks_as_every_recorded_launch_had_waves_for():
