@@ -197,7 +197,8 @@ def _staying(blocks: _Blocks) -> Cost:
     visits = _visits(launch, kernel, visit.cut(launch.pipeline, 1, launch.tiling.block_q))
     cold = COLD_BLOCK + _asked_at_once(blocks, 1)
     tensor = visit.tensor * by_instructions(launch, kernel.phase)
-    return Cost(visits, np.array([taken]), waits, first, 0.0, asked, cold, tensor)
+    copies = 0 if asked else 2 * len(launch.parts[kernel.phase.name])  # two buffers of Q, K and V each
+    return Cost(visits, np.array([taken]), waits, first, 0.0, asked, cold, tensor, copies=copies)
 
 
 def waits_for_buffer(launch: Launch, kernel: Kernel) -> bool:

@@ -130,14 +130,8 @@ class Work:
         return before + float(self._place(seconds)[2].max())
 
     def with_memory(self, seconds: float) -> float:
-        """Seconds of blocks that take so many on their SMs, and of device memory.
-
-        Copies that are under way queue for memory, and where they wait for their SM: of two queues in a ring
-        each is empty at times (Buzen 1973).
-        """
-        longer = max(seconds, self.least)
-        filled = (min(seconds, self.least) / longer) ** np.arange(self.copies + 1)
-        return longer * float(filled.sum() / filled[: self.copies or 1].sum())
+        """Seconds of blocks that take so many on their SMs, and of device memory."""
+        return in_two_queues(seconds, self.least, self.copies)
 
     def slowed(self, busy: float, order: str, reached: Reached) -> Work:
         """The same at the clock that the card's power leaves: tensor cores work a share `busy` of the time.
@@ -155,6 +149,16 @@ class Work:
 
     def _place(self, seconds: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         return place(seconds + self.cold * (np.arange(len(seconds)) < self.slots), self.sms, self.speeds)
+
+
+def in_two_queues(seconds: float, memory: float, copies: int) -> float:
+    """Seconds where copies queue for memory, then for their SM, each of them idle where none is there.
+
+    `copies` are under way at once, in a closed ring of two queues (Buzen 1973); of none the longer counts.
+    """
+    longer = max(seconds, memory)
+    filled = (min(seconds, memory) / longer) ** np.arange(copies + 1)
+    return longer * float(filled.sum() / filled[: copies or 1].sum())
 
 
 def place(seconds: np.ndarray, sms: int, speeds: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -31,9 +31,9 @@ SCORE_OPERATIONS = 3  # float32 arithmetic of a score: scale and subtract m, max
 POLYNOMIAL_OPERATIONS = 6
 # More of a score by the operations of the kernels' source: with a cap, whose tanh is an exponential and a
 # quotient, which both ask the exponentials' unit; and where it falls with its distance. FlashAttention-3's
-# takes that unit's reciprocal for the quotient, and has it make a float32 of the distance.
+# takes that unit's reciprocal for the quotient, and has it make a float32 of every other score's distance.
 CAP_EXPONENTIALS, CAP_INSTRUCTIONS, SLOPE_INSTRUCTIONS = 2, 12, 4
-CAP_BY_UNIT, SLOPE_BY_UNIT = 3, 2
+CAP_BY_UNIT, SLOPE_BY_UNIT, SLOPE_CONVERTED = 3, 2, 0.5
 FEW_ROWS_CYCLES = 2.1  # of a scheduler for an instruction of fewer than 64 rows, which waits for one before
 
 WAITS_ALONE = 0.8  # more than its instructions that a warp group alone on its SM takes; with others the less
@@ -79,9 +79,9 @@ def term_instructions(problem: Problem, by_unit: bool = False) -> int:
     return cap * bool(problem.softcap) + slope * problem.slopes
 
 
-def exponentials_of(problem: Problem, by_unit: bool = False) -> int:
+def exponentials_of(problem: Problem, by_unit: bool = False) -> float:
     """What a score asks of the exponentials' unit."""
-    return 1 + CAP_EXPONENTIALS * bool(problem.softcap) + (by_unit and problem.slopes)
+    return 1 + CAP_EXPONENTIALS * bool(problem.softcap) + SLOPE_CONVERTED * (by_unit and problem.slopes)
 
 
 def exponential_seconds(scores: float, asked: float, polynomials: float, rates: Rates) -> float:

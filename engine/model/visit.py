@@ -8,7 +8,7 @@ too.
 """
 
 from dataclasses import dataclass, replace
-from math import log1p
+from math import ceil, log1p
 
 from engine.algorithms import Pipeline
 from engine.model.l1 import from_l2
@@ -47,6 +47,9 @@ from engine.schedule.step import EXPONENTIALS, MATRIX_PRODUCTS, Operation, Step,
 
 GROUP_THREADS = 4 * WARP  # of a warp group
 LINE = 128  # bytes of a cache line
+DEEP = (
+    16  # columns of Q and K that an asynchronous product of 16-bit numbers takes at a time (PTX ISA, wgmma)
+)
 LOAD_BYTES_PER_CLOCK = CACHE_BYTES_PER_CLOCK / 3  # from L2 by loads that wait for one another
 L1_LATENCY = 20e-9  # of a word that L1 answers: 33 cycles, and a store before
 UNDER_PRODUCTS = 1.32  # times as long as by themselves that exponentials take under products
@@ -209,8 +212,19 @@ def _products(launch: Launch, phase: Phase) -> float:
         products += 2 * (twice * _narrow(launch.gpu, _inner_rows(launch, phase) / twice) - 1)
     elif phase.outer == "query" and Operation.SCORES in operations and not by_instructions(launch, phase):
         products += _narrow(launch.gpu, tiling.block_kv) - 1
-    both = launch.problem.head_dim + launch.problem.v_dim  # FLOPs of a score, over the two products
-    return products * padding(launch.problem) * both * tiling.block_q * tiling.block_kv
+    return products * _product_columns(launch) * tiling.block_q * tiling.block_kv
+
+
+def _product_columns(launch: Launch) -> float:
+    """Of both products together, which are FLOPs of a score over two; those that the kernel pads included.
+
+    FlashAttention-3's Q K^T has a head dim's own, in steps of 16. Its P V takes as long as of padded columns,
+    computed or not: P comes from registers, for which 16 columns wait as long as 64 do.
+    """
+    problem = launch.problem
+    if launch.pipeline.specialised and not problem.latent:
+        return DEEP * ceil(problem.head_dim / DEEP) + columns(problem.v_dim)
+    return padding(problem) * (problem.head_dim + problem.v_dim)
 
 
 def _narrow(gpu: Gpu, keys: int) -> float:
