@@ -205,7 +205,7 @@ def test_the_rules_see_what_they_forbid(tmp_path):
     file = tmp_path / "file.py"
     file.write_text(
         "import kernels.backward.backward\nimport torch._inductor\n"
-        "from engine.measuring.libraries import kernels\n"
+        "from engine.measuring.machine import kernels\n"
         "def f():\n    from kernels.launch import stages\n    torch.cuda._sleep(kernels.tile)\n"
     )
     assert imports(file)[-1] == ("kernels.launch", "stages", True)

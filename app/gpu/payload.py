@@ -7,8 +7,7 @@ import numpy as np
 from app.canvas.pack import pack
 from engine.model.launch import HEAVY_FIRST, NATURAL, schedule_of
 from engine.model.timeline import MODELLED, Timeline
-from engine.studies.hbm_over_time import Flow
-from engine.studies.sampled_calls import flow_beside
+from engine.studies.sampled_calls import Flow, flow_beside
 from engine.studies.survey import HERE
 
 MICRO = 1e6

@@ -11,8 +11,7 @@ from app.figures.units import bytes_text, scaled, seconds_text
 from engine.model.timeline import Timeline
 from engine.problem.problem import Problem
 from engine.recordings.samples import SECTOR
-from engine.studies.hbm_over_time import outline
-from engine.studies.sampled_calls import SampledCall
+from engine.studies.sampled_calls import SampledCall, outline
 
 MICRO = 1e6
 WARP = 32  # threads

@@ -24,7 +24,7 @@ from engine.schedule.step import Operation, Tensor
 from engine.schedule.traits import traits
 from engine.studies.calibrated import memories
 from engine.studies.drawable import drawable
-from engine.studies.hbm_over_time import crossings, step_seconds
+from engine.studies.sampled_calls import crossings, step_seconds
 from engine.trace.rows import FLAWS, errors, row_statistics, sampled_rows, tile_share
 
 FLASH2 = flash2.ALGORITHM.key

@@ -5,7 +5,7 @@ from app.figures.units import bytes_text
 from app.shapes import SCRIPT, Frame
 from app.shapes import payload as shapes
 from engine.experiment import Experiment
-from engine.studies.warp_partition import STEPS, WARPS, partitions
+from engine.studies.zoom import STEPS, WARPS, partitions
 
 SHARING = Played("warps_share_a_tile", SCRIPT, "Warps that share a tile")
 SCORES, MAXIMUM, WEIGHTS, PRODUCTS, SUM = range(1, len(STEPS))  # the frames at which each is done

@@ -22,8 +22,7 @@ from engine.experiment import Experiment
 from engine.measuring.bench import quick
 from engine.measuring.exact import gradients, options_of
 from engine.measuring.implementations import unfused
-from engine.measuring.libraries import kernels, torch
-from engine.measuring.machine import machine, now
+from engine.measuring.machine import kernels, machine, now, torch
 from engine.measuring.trial import refusals
 from engine.model.launch import schedule_of
 from engine.model.simulation import simulate

@@ -18,12 +18,11 @@ from engine.measuring.bench import LONGEST_RECORDED, Bench
 from engine.measuring.clock import Repeats, in_turns
 from engine.measuring.exact import ALLOWED
 from engine.measuring.implementations import Implementation, contenders, implementations, own_kernel, present
-from engine.measuring.libraries import kernels, torch
-from engine.measuring.machine import device, machine
+from engine.measuring.machine import device, kernels, machine, torch
 from engine.measuring.sections import copying, paged, timed, together
 from engine.measuring.trial import Trial, random_inputs, training_problem
 from engine.parser import Parser, to_write
-from engine.problem.flops import BACKWARD_FLOPS, pair_flops
+from engine.problem.bounds import BACKWARD_FLOPS, pair_flops
 from engine.problem.problem import Mask, Problem
 from engine.recordings.timing import Times, Timing, VariantTiming
 from engine.studies.masks import beside

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from engine.measuring import sampling
-from engine.measuring.libraries import kernels, torch
-from engine.measuring.machine import device
+from engine.measuring.machine import device, kernels, torch
 from engine.measuring.trial import attempt
 from engine.parser import Parser, to_write
 from engine.problem import calibration as file

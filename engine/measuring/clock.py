@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.measuring.libraries import torch
+from engine.measuring.machine import torch
 from engine.recordings.timing import Times
 
 FLUSH_BYTES = 512 * 2**20  # larger than any L2; passing over it also hides the launch of what is timed next

@@ -25,7 +25,7 @@ from typing import Any
 from engine.algorithms import FORWARD
 from engine.measuring import sampling
 from engine.measuring.clock import Repeats, wants_more
-from engine.measuring.libraries import Library, kernels, torch
+from engine.measuring.machine import Library, kernels, torch
 from engine.measuring.ranks import Ranks
 from engine.measuring.trial import not_timed
 from engine.model.cluster.seconds import COMPUTING, KINDS, MERGING, PACKING, TRANSFER

@@ -20,7 +20,7 @@ from math import isfinite
 from pathlib import Path
 from typing import NamedTuple
 
-from engine.measuring.libraries import kernels, torch
+from engine.measuring.machine import kernels, torch
 from engine.measuring.sections import checked
 from engine.measuring.trial import attempt
 from engine.recordings.recording import Counters, KernelCounters

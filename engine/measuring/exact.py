@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from engine.measuring.libraries import torch
+from engine.measuring.machine import torch
 from engine.problem.bounds import visible
 from engine.problem.problem import Problem
 from engine.problem.terms import SINK, SLOPE

@@ -13,8 +13,8 @@ from typing import Any
 
 from engine.algorithms import ALGORITHMS, Algorithm
 from engine.measuring.exact import hidden_keys, options_of
-from engine.measuring.libraries import kernels, torch
-from engine.problem.flops import field_flops
+from engine.measuring.machine import kernels, torch
+from engine.problem.bounds import field_flops
 from engine.problem.problem import Problem, Tiling
 from engine.problem.terms import SINK, SLOPE
 from engine.schedule.nest import HEAD

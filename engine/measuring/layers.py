@@ -21,7 +21,7 @@ from engine.layers.phase import Phase, experiment_of
 from engine.measuring import clock
 from engine.measuring.exact import options_of
 from engine.measuring.implementations import own_kernel, sdpa_arguments
-from engine.measuring.libraries import Library, kernels, torch
+from engine.measuring.machine import Library, kernels, torch
 from engine.measuring.recorder import Recorder, compile_all
 from engine.measuring.sections import together
 from engine.measuring.trial import attempt

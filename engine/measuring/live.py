@@ -10,8 +10,7 @@ from typing import Any
 from engine.algorithms import BACKWARD, FORWARD, backward, split_kv
 from engine.experiment import Experiment
 from engine.measuring.cluster import ring_here, ring_size
-from engine.measuring.libraries import torch
-from engine.measuring.machine import machine, now
+from engine.measuring.machine import machine, now, torch
 from engine.measuring.sampling import sampled_row
 from engine.measuring.sections import traced_row
 from engine.measuring.trial import attempt

@@ -7,13 +7,30 @@ import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
-from engine.measuring.libraries import torch
 from engine.recordings.recording import Device
 from engine.root import ROOT
 from engine.worker.jobs import JobError
+
+
+class Library:
+    """A module by its name: `Library("torch").empty` imports torch."""
+
+    def __init__(self, name: str):
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # what Python itself asks of every object imports nothing
+            raise AttributeError(name)
+        return getattr(import_module(self._name), name)
+
+
+torch, distributed, kernels = map(Library, ("torch", "torch.distributed", "kernels"))
+
 
 CLOCKS = (
     "clocks.sm", "clocks.mem", "clocks.max.sm", "clocks.max.mem", "power.draw", "power.limit",

@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 from engine.measuring import clock
-from engine.measuring.libraries import distributed, torch
+from engine.measuring.machine import distributed, torch
 from engine.measuring.trial import plain_sentence
 from engine.worker.jobs import JobError
 

@@ -21,8 +21,7 @@ from engine.measuring.bench import LONGEST_RECORDED, Bench
 from engine.measuring.clock import Repeats
 from engine.measuring.counters import find_ncu, profiled_counters
 from engine.measuring.implementations import contenders
-from engine.measuring.libraries import torch
-from engine.measuring.machine import device, machine
+from engine.measuring.machine import device, machine, torch
 from engine.measuring.ranks import Ranks, started
 from engine.measuring.recorder import Recorder
 from engine.measuring.trial import training_problem

@@ -16,7 +16,7 @@ from pathlib import Path
 from engine.algorithms import ALGORITHMS, BACKWARD, FORWARD
 from engine.decoded import FileError
 from engine.measuring.implementations import Prepare
-from engine.measuring.libraries import torch
+from engine.measuring.machine import torch
 from engine.measuring.sections import prepared
 from engine.measuring.trial import attempt, random_inputs
 from engine.problem.problem import Problem

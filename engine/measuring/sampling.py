@@ -18,7 +18,7 @@ import numpy as np
 
 from engine.measuring import clock
 from engine.measuring.implementations import Prepare
-from engine.measuring.libraries import torch
+from engine.measuring.machine import torch
 from engine.measuring.sections import checked
 from engine.measuring.trial import attempt, in_turns
 from engine.recordings.recording import Counters, KernelCounters

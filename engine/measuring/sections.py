@@ -18,7 +18,7 @@ from engine.experiment import Experiment
 from engine.measuring.clock import FLUSH_BYTES, Repeats
 from engine.measuring.exact import options_of
 from engine.measuring.implementations import Prepare, implementations, own_kernel
-from engine.measuring.libraries import kernels, torch
+from engine.measuring.machine import kernels, torch
 from engine.measuring.trial import Checked, Trial, attempt, in_turns, random_inputs
 from engine.model.launch import HEAVY_FIRST, launch
 from engine.problem.problem import Problem

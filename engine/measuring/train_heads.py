@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.measuring.libraries import Library, kernels, torch
+from engine.measuring.machine import Library, kernels, torch
 from engine.parser import Parser, to_write, whole
 from engine.small.model import EPSILON, Shape, SmallModel, rotated
 from engine.small.scores import scores

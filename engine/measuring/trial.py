@@ -17,7 +17,7 @@ from typing import Any
 from engine.algorithms import FORWARD
 from engine.measuring import clock
 from engine.measuring.exact import Exact, exact_gradients, exact_output
-from engine.measuring.libraries import torch
+from engine.measuring.machine import torch
 from engine.problem.mask import MaskError
 from engine.problem.problem import Mask, Problem
 from engine.recordings.recording import Row

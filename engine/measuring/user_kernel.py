@@ -15,7 +15,7 @@ from typing import Any
 
 from engine.experiment import PARAMETERS, Experiment
 from engine.measuring.bench import quick
-from engine.measuring.libraries import torch
+from engine.measuring.machine import torch
 from engine.problem.problem import Problem
 from engine.watch import launches
 from engine.watch.labs import FILE_VALUES, Lab, labs

@@ -1,7 +1,10 @@
-"""Results that are kept to be given again, as many as so many bytes allow: the oldest go first."""
+"""Results kept to be given again, as many as so many bytes allow, and files that visitors brought."""
 
 from __future__ import annotations
 
+import atexit
+import hashlib
+import os
 import pickle
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
@@ -9,6 +12,10 @@ from contextlib import suppress
 from enum import EnumType
 from functools import lru_cache, update_wrapper, wraps
 from hashlib import sha256
+from pathlib import Path
+from secrets import token_hex
+from shutil import rmtree
+from tempfile import gettempdir
 from threading import RLock
 from types import FunctionType
 from typing import Any
@@ -147,3 +154,27 @@ def _kind(kind: type) -> type | None:
         if issubclass(kind, kinds):
             return like
     return object if kind.__dictoffset__ else None
+
+
+FOLDER = "ATTENTION_TILES_KEPT"  # in the environment: where they lie
+MOST_KEPT = 32  # of a kind
+os.environ.setdefault(FOLDER, str(Path(gettempdir(), f"attention-tiles-{token_hex(8)}")))
+
+
+def keep_file(data: bytes, suffix: str) -> str:
+    """Keep a file, and forget the oldest of its kind beyond MOST_KEPT; the key that it is found by."""
+    key, folder = hashlib.sha256(data).hexdigest()[:12], Path(os.environ[FOLDER])
+    if not folder.is_dir():
+        folder.mkdir(mode=0o700)
+        atexit.register(rmtree, folder, ignore_errors=True)
+    if not (written := kept_file(key, suffix)).is_file():
+        written.write_bytes(data)
+    oldest = sorted(folder.glob(f"*{suffix}"), key=lambda path: path.stat().st_mtime)
+    for path in oldest[:-MOST_KEPT]:
+        path.unlink(missing_ok=True)
+    return key
+
+
+def kept_file(key: str, suffix: str) -> Path:
+    """Where it lies, if it is still there."""
+    return Path(os.environ[FOLDER], key + suffix)

@@ -23,9 +23,9 @@ from types import MappingProxyType
 from typing import Any
 
 from engine.decoded import FileError
+from engine.problem.cache import keep_file, kept_file
 from engine.problem.calibration import READ, TOGETHER, Calibration, load, loads
 from engine.problem.gpu import GB, KIB, MIB, Gpu, Reached
-from engine.problem.kept_files import keep_file, kept_file
 from engine.root import ROOT
 
 __all__ = ["GB", "GPUS", "KIB", "LINKS", "MIB", "Gpu", "gpu_named", "offer", "same_machine"]

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.problem.kept_files import keep_file, kept_file
+from engine.problem.cache import keep_file, kept_file
 from engine.small import tensor_file
 from engine.small.model import layers_of, small
 

@@ -10,8 +10,8 @@ from engine.model.block_seconds import HBM, L2, TENSOR
 from engine.model.l1 import requested_by_warps
 from engine.model.rates import Rates
 from engine.model.simulation import Simulation, simulate
+from engine.problem.bounds import field_flops
 from engine.problem.cache import kept_with
-from engine.problem.flops import field_flops
 from engine.problem.hardware import gpu_named
 from engine.recordings.nearest import (
     MASK,

@@ -7,8 +7,8 @@ from engine.algorithms import ALGORITHMS, FORWARD, backward, flash2, offered, st
 from engine.algorithms.backward import KEY_GRADIENTS, QUERY_GRADIENTS, ROW_TERMS, own_tilings
 from engine.experiment import Experiment
 from engine.model.simulation import simulate
+from engine.problem.bounds import BACKWARD_FLOPS, field_flops
 from engine.problem.cache import kept_with
-from engine.problem.flops import BACKWARD_FLOPS, field_flops
 from engine.problem.hardware import GPUS
 from engine.problem.problem import Problem
 from engine.recordings.nearest import WIDTH, differing, head_dim, masked, nearest

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from engine.algorithms import BACKWARD
-from engine.problem.flops import BACKWARD_FLOPS, field_flops, pair_flops
+from engine.problem.bounds import BACKWARD_FLOPS, field_flops, pair_flops
 from engine.problem.problem import Problem
 
 # as they are, or e4m3 with one scale per tensor, with one per block, or per block with Q and K rotated before

@@ -23,8 +23,7 @@ from engine.recordings.file import JUDGES, recordings
 from engine.recordings.recording import Recording
 from engine.recordings.rows import BACKWARD_PROVIDER, MODEL_BLOCKS, experiment_of, modelled_backward
 from engine.root import ROOT
-from engine.studies.hbm_over_time import outline
-from engine.studies.sampled_calls import SampledCall
+from engine.studies.sampled_calls import SampledCall, outline
 from engine.studies.your_model import layers_on, recorded_layers
 
 FETCHED_AGAIN = 1.02  # times the compulsory bytes, from which on a call is said to read more than those

@@ -19,8 +19,7 @@ from engine.studies.drawable import drawable
 from engine.studies.rescales import in_all, rescales
 from engine.studies.several_gpus import TAUGHT_GPUS, taught
 from engine.studies.tensor_memory import ALL, on_blackwell, variant
-from engine.studies.warp_partition import STEPS, partitions
-from engine.studies.zoom import zoom
+from engine.studies.zoom import STEPS, partitions, zoom
 from engine.trace.rows import ALPHA, errors, sampled_rows
 
 GIVEN, COMPUTED, COUNTED, MODELLED, RECORDED = "given", "computed", "counted", "modelled", "recorded"

@@ -18,7 +18,7 @@ from engine.model.launch import launch
 from engine.model.simulation import Simulation, simulate
 from engine.model.traffic import requested_bytes
 from engine.parameter import LARGEST_SEQUENCE
-from engine.problem.flops import field_flops
+from engine.problem.bounds import field_flops
 from engine.problem.hardware import Gpu
 from engine.problem.problem import Problem, Tiling
 from engine.recordings.rows import BASELINE, Row, modelled_row

@@ -12,9 +12,8 @@ from engine.model.timeline import TimelineError
 from engine.problem.hardware import GPUS
 from engine.recordings.file import SHELF, recording_of
 from engine.schedule.step import Operation, Tensor
-from engine.studies import hbm_over_time
-from engine.studies.hbm_over_time import crossings, modelled_flow, outline
-from engine.studies.sampled_calls import SampledCall
+from engine.studies import sampled_calls
+from engine.studies.sampled_calls import SampledCall, crossings, modelled_flow, outline
 
 CALLS = {
     "unfused": {"algorithm": "standard", "seq": 2048, "causal": True},
@@ -102,7 +101,7 @@ def test_what_samples_are_told_to_be_is_what_the_file_s_numbers_give(gpu):
 
 
 def test_a_call_of_too_many_steps_is_refused(monkeypatch):
-    monkeypatch.setattr(hbm_over_time, "MOST_STEPS", 1000)
+    monkeypatch.setattr(sampled_calls, "MOST_STEPS", 1000)
     with pytest.raises(TimelineError, match="at most 1,000 steps"):
         modelled_flow(Experiment(), 1e-6)
 

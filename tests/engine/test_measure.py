@@ -27,8 +27,7 @@ from engine.measuring.measure import (
     this_bench,
 )
 from engine.measuring.sections import together
-from engine.problem.bounds import visible
-from engine.problem.flops import field_flops
+from engine.problem.bounds import field_flops, visible
 from engine.problem.problem import Mask, Problem, Tiling
 from engine.recordings.recording import Recording, identity
 from engine.recordings.timing import Times, Timing, VariantTiming

@@ -9,7 +9,7 @@ from engine.algorithms import offered
 from engine.model.launch import launch
 from engine.problem.hardware import GPUS
 from engine.schedule.step import Operation
-from engine.studies.hbm_over_time import step_seconds
+from engine.studies.sampled_calls import step_seconds
 from tests.engine.readings import READ, experiment_of
 from tests.engine.strategies import experiments
 

@@ -9,8 +9,7 @@ import pytest
 from app.zoom import payload
 from engine.experiment import Experiment
 from engine.problem.inputs import make_inputs
-from engine.studies.warp_partition import WARPS, partitions
-from engine.studies.zoom import warp_pieces, zoom
+from engine.studies.zoom import WARPS, partitions, warp_pieces, zoom
 from tests.engine.strategies import one_head, online
 
 CALLS = (

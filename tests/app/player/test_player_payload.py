@@ -14,7 +14,7 @@ from engine.measuring.agreement import PAIRS, QUANTITIES, Agreement
 from engine.model.launch import launch, schedule_of
 from engine.model.simulation import simulate
 from engine.problem.inputs import make_inputs
-from engine.studies.hbm_over_time import step_seconds
+from engine.studies.sampled_calls import step_seconds
 from engine.trace.execute import execute
 from engine.trace.rows import row_statistics
 
