@@ -4,7 +4,7 @@ from collections.abc import Callable
 from html import escape
 from pathlib import Path
 
-from app.canvas.offline import POLICY, document
+from app.canvas.offline import POLICY
 from app.contents import NAME
 from app.figures.colours import DARK, LIGHT, Palette
 from app.figures.style_rules import RULES
@@ -23,12 +23,6 @@ def head(title: str, about: str) -> str:
     """What stands above a page's picture."""
     way = f"<nav class='site'><a href='{HOME}'>{NAME}</a><h1>{escape(title)}</h1></nav>"
     return f"{way}<p class='about'>{escape(about)}</p>"
-
-
-def page(title: str, about: str, body: str, below: str = "") -> str:
-    """A document of words, tables and charts."""
-    text = f"<main class='prose'>{head(title, about)}{body}</main>{below}"
-    return document(f"{title} · {NAME}", styles(), text, FRAMES)
 
 
 def both(make: Callable[[Palette], str]) -> str:

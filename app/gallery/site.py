@@ -1,11 +1,12 @@
 """Every file of the gallery, by name: the pages' own pictures, from the same functions, without a session."""
 
 from html import escape
+from itertools import chain
 from pathlib import Path
 
 from app import contents, start
 from app.contents import NAME
-from app.gallery.html_page import page, styles
+from app.gallery.html_page import styles
 from app.gallery.picture import Drawn, SiteFile
 from app.glossary import listed
 from app.hbm import HBM, words
@@ -39,10 +40,10 @@ def site(experiment: Experiment | None = None, lecture: Path | None = None) -> d
     }
     groups["Learn"].append(GLOSSARY)
     files = {"index.html": _index(groups, experiment)}
-    for listed_files in groups.values():
-        for file in listed_files:
-            files |= file.documents()
-    files["embed.html"] = page("Embed", "What to paste where a picture is to be shown.", _embedding(groups))
+    about = "What to paste where a picture is to be shown."
+    embed = SiteFile("embed.html", "Embed", about, lambda: Drawn(_embedding(groups)))
+    for file in (*chain(*groups.values()), embed):
+        files |= file.documents()
     return files
 
 
@@ -65,7 +66,7 @@ def _embedding(groups: dict[str, list[SiteFile]]) -> str:
         "at a step with <code>#step=7</code> behind its name. A platform may ask you to switch its editor "
         "to HTML first.</p>"
     )
-    for file in (file for listed_files in groups.values() for file in listed_files):
+    for file in chain(*groups.values()):
         lines = "".join(
             f"<p>{escape(where)}</p><pre>{escape(line.format(file.name, escape(file.title)))}</pre>"
             for where, line in EMBEDDED
