@@ -1,13 +1,4 @@
-"""A page with a player, kept open from test to test: opening takes ten times as long as putting back."""
-
-from contextlib import contextmanager
-
-import pytest
-
-from app.player import PLAYER
-from app.player.payload import build
-from engine.experiment import Experiment
-from tests.browser.conftest import Watch
+"""What is asked of a page or a file with a player."""
 
 FIND = (
     "(s) => [...document.querySelectorAll('[data-testid=stBidiComponentIsolated]')]"
@@ -21,76 +12,23 @@ SETTLED = f"""async () => {{
         await new Promise(requestAnimationFrame);
     }}
 }}"""
-BLUR = """() => {
-    let focused = document.activeElement;
-    while (focused?.shadowRoot?.activeElement) focused = focused.shadowRoot.activeElement;
-    focused?.blur();
-}"""
-
-
-@pytest.fixture
-def page(kept):
-    """`opened` puts it back, or opens it anew."""
-    return kept
-
-
 USUAL = "seq=1024"  # the usual scenario: without a value the page opens with a smaller one
 
 
-def opened(page, dashboard, query=USUAL, fragment="", path="tiles"):
-    """A page with a player that stands on its canvas, which no longer changes its size."""
-    asked = f"{dashboard}/{path}?{query}{fragment}"
-    if not put_back(page, asked):
-        page.forget(dashboard)
-        shown(page, asked)
-        page.evaluate("(asked) => { window.asked = asked; }", asked)
-        page.as_opened = moment(page)
-    return page
-
-
-def shown(page, asked) -> None:
-    """The player of an address stands on its canvas."""
-    page.goto(asked)
+def opened(page, dashboard, query=USUAL, path="tiles"):
+    """The player of a page stands on its canvas, which no longer changes its size."""
+    page.goto(f"{dashboard}/{path}?{query}")
     page.wait_for_function("window.__player && window.__player.state().redrawn")
     page.wait_for_selector("[data-test-script-state=notRunning]")
     page.evaluate(SETTLED)
 
 
-def put_back(page, asked) -> bool:
-    """Whether a page that was opened for this stands again as it did: opening takes ten times as long."""
-    if page.evaluate("window.asked") != asked:
-        return False
-    page.evaluate(BLUR)
-    for key, pressed in ((" ", "playing"), ("r", "race")):
-        if state(page)[pressed]:
-            page.keyboard.press(key)
-    page.keyboard.press("Escape")  # closes the list of keys
-    seek(page, page.as_opened["position"])
-    page.evaluate("window.__player.frames.length = 0")
-    page.evaluate(SETTLED)
-    return moment(page) == page.as_opened
-
-
-@contextmanager
-def filed(page, folder, payload=None, **values):
-    """A player as a file in a window of its own: what is its script's alone needs no dashboard around it."""
-    file = folder / "player.html"
-    drawing = build(Experiment.of(**values)) if payload is None else payload
-    file.write_text(PLAYER.offline(drawing, "Player"), "utf-8")
-    window = page.context.new_page()
-    window.watch = Watch(window)
-    window.goto(file.as_uri())
-    window.wait_for_function("() => window.__player?.state().redrawn")  # a string is refused by its policy
-    yield window
-    window.close()
-
-
-def moment(page) -> dict:
-    """All that can be told of the player and of where it stands."""
-    size = page.evaluate(f"['.player', '.stage canvas'].map({BOX})")
-    shown = page.evaluate(f"({FIND})('.help')?.checkVisibility()")
-    dark = page.evaluate("matchMedia('(prefers-color-scheme: dark)').matches")
-    return {**state(page), "size": size, "shown": shown, "link": page.url, "dark": dark}
+def filed(page, folder, drawn):
+    """A picture as a file: what is its script's alone needs no dashboard around it."""
+    file = folder / "picture.html"
+    file.write_text(drawn.moving.offline(drawn.data, "A picture"), "utf-8")
+    page.goto(file.as_uri())
+    page.wait_for_function("() => window.__player?.state().sentence")  # a string is refused by its policy
 
 
 def state(page):
@@ -99,16 +37,6 @@ def state(page):
 
 def seek(page, position):
     return page.evaluate("(position) => window.__player.seek(position)", position)
-
-
-def sentences(page) -> list[str]:
-    """What is said at every position, from the first to the last."""
-    return page.evaluate(
-        """() => Array.from({ length: window.__player.state().last + 1 }, (_, at) => {
-            window.__player.seek(at);
-            return window.__player.state().sentence;
-        })"""
-    )
 
 
 def pixels(page):

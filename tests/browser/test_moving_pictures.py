@@ -13,6 +13,7 @@ from engine.studies.rescales import example
 from tests.app.figures.test_watched_tables import stored_report
 from tests.app.test_streamlit_names import names
 from tests.browser.conftest import SIZE, window
+from tests.browser.players import filed
 from tests.browser.test_pages import opened, query, settled
 
 pytestmark = pytest.mark.browser
@@ -31,17 +32,9 @@ EXACT = 1  # pixel: what Plotly lets pass
 BLOCK = "window.__player.state()"
 
 
-def shown(page, tmp_path, drawn):
-    """A picture as a file: what is its script's alone needs no dashboard around it."""
-    file = tmp_path / "picture.html"
-    file.write_text(drawn.moving.offline(drawn.data, "A picture"), "utf-8")
-    page.goto(file.as_uri())
-    page.wait_for_function("() => window.__player?.state().sentence")  # a string is refused by its policy
-
-
 def test_boxes_move_from_step_to_step_and_say_what_happens(page, tmp_path):
     """A key leads on, each step has its sentence, and the picture is another one."""
-    shown(page, tmp_path, contents.picture("beyond").of(Experiment(), topic="keys"))
+    filed(page, tmp_path, contents.picture("beyond").of(Experiment(), topic="keys"))
     assert page.evaluate(BLOCK)["sentence"].startswith("Attention visits all")
     canvas = page.locator(".player .stage canvas")
     before = canvas.evaluate("(canvas) => canvas.toDataURL()")
@@ -90,7 +83,7 @@ def test_the_playhead_walks_to_the_end_and_switching_the_overlap_off_redraws_lan
 
 def test_keys_lead_through_the_run_and_to_marked_tiles(page, tmp_path):
     """As a file, which needs no kernel to run: a lab that visits hidden tiles."""
-    shown(page, tmp_path, Drawn(moving=WATCHED, data=build(stored_report())))
+    filed(page, tmp_path, Drawn(moving=WATCHED, data=build(stored_report())))
     assert page.evaluate(f"{BLOCK}.sentence").startswith("Done, with 9 visits where FlashAttention-2 makes 6")
     source = page.locator(".source")
     assert "although the mask hides all of it" in source.locator("p").inner_text()
@@ -223,7 +216,7 @@ def test_the_address_of_the_page_holds_the_depth(page, dashboard):
 
 
 def test_the_address_of_a_file_holds_the_depth_too(page, tmp_path):
-    shown(page, tmp_path, Drawn(moving=zoom.ZOOM, data=zoom.payload(Experiment.of(seq=256))))
+    filed(page, tmp_path, Drawn(moving=zoom.ZOOM, data=zoom.payload(Experiment.of(seq=256))))
     page.goto(f"{page.url}#zoom=4")
     page.reload()
     page.wait_for_function(f"{DEPTH} === 4")

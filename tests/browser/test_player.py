@@ -5,14 +5,16 @@ from itertools import pairwise
 
 import pytest
 
-from tests.browser import players
-from tests.browser.players import BOX, filed, opened, page, pixels, seek, shown, state
+from app.gallery.picture import Drawn
+from app.player import PLAYER
+from app.player.payload import build
+from engine.experiment import Experiment
+from tests.browser.players import BOX, filed, opened, pixels, seek, state
 from tests.test_toy_algorithm import toy
 
 pytestmark = pytest.mark.browser
-__all__ = ["page", "toy"]
+__all__ = ["toy"]
 
-FOUR_BY_FOUR = {"seq": 64, "block_q": 16, "block_kv": 16}  # tiles
 FEW_FRAMES = "async () => { for (let n = 0; n < 12; n++) await new Promise(requestAnimationFrame); }"
 GROUND = "([player, ground]) => getComputedStyle(player).backgroundColor === ground"
 APART = """[...document.querySelectorAll('.pages > *')]
@@ -33,13 +35,11 @@ STROKES = """() => {
         window.__player.seek(Math.floor(last * ((n * 0.381966) % 1)));
         counts.push(strokes);
     }
-    for (const [name, { value }] of own) pen[name] = value;  // the page may be the next test's
     return counts;
 }"""
 
 
 def test_keys_and_the_scrubber_lead_to_every_moment_row_speed_and_the_race(page, dashboard):
-    page.forget(dashboard)
     opened(page, dashboard)
     press = page.keyboard.press
     before, picture = state(page), pixels(page)
@@ -89,15 +89,6 @@ def test_keys_and_the_scrubber_lead_to_every_moment_row_speed_and_the_race(page,
     assert page.watch.hosts == {"127.0.0.1"}
 
 
-def test_a_short_run_stops_at_its_end(page, tmp_path):
-    with filed(page, tmp_path, **FOUR_BY_FOUR) as alone:
-        assert 4 * 4 / state(alone)["speed"] < 15  # seconds of the whole run, watched from end to end
-        seek(alone, state(alone)["last"] - 1)
-        alone.keyboard.press(" ")
-        alone.wait_for_function("() => !window.__player.state().playing")
-        assert state(alone)["position"] == state(alone)["last"]
-
-
 def test_4096_tiles_are_drawn_once_a_frame_with_half_as_many_strokes(page, dashboard):
     opened(page, dashboard, "seq=4096")
     counts = page.evaluate(STROKES)
@@ -115,9 +106,10 @@ def test_4096_tiles_are_drawn_once_a_frame_with_half_as_many_strokes(page, dashb
         assert " meets key tile " in state(page)["sentence"]
 
 
-def test_it_plays_calmly_where_that_is_asked_and_takes_the_theme_of_the_page(page, dashboard):
+def test_it_plays_calmly_where_that_is_asked_wears_the_pages_theme_and_fits_every_screen(page, dashboard):
     page.emulate_media(reduced_motion="reduce")
     opened(page, dashboard)
+    small = page.evaluate(f"({BOX})('.transport').height")
     page.keyboard.press(" ")
     page.wait_for_function("window.__player.frames.length >= 5")
     times = page.evaluate("window.__player.frames.map(([at]) => at)")
@@ -127,11 +119,6 @@ def test_it_plays_calmly_where_that_is_asked_and_takes_the_theme_of_the_page(pag
     for scheme, ground in (("light", "rgb(255, 255, 255)"), ("dark", "rgb(15, 19, 24)")):
         page.emulate_media(color_scheme=scheme)
         page.wait_for_function(GROUND, arg=[player, ground])
-
-
-def test_it_fits_every_screen_and_fills_a_full_one(page, dashboard):
-    opened(page, dashboard)
-    small = page.evaluate(f"({BOX})('.transport').height")
     for width, height in ((1440, 900), (1920, 1080), (1280, 800)):
         page.set_viewport_size({"width": width, "height": height})
         page.wait_for_function(
@@ -160,12 +147,12 @@ def test_it_fits_every_screen_and_fills_a_full_one(page, dashboard):
 
 
 def test_a_link_opens_its_moment_whose_share_a_changed_scenario_keeps_for_this_reader_alone(page, dashboard):
-    opened(page, dashboard, "algorithm=flash1&seq=512", "#step=77&row=400")
+    opened(page, dashboard, "algorithm=flash1&seq=512#step=77&row=400")
     before = state(page)
     assert (before["algorithm"], before["position"]) == ("flash1", 77)
     assert abs(before["row"] - 400) <= 1
     other = page.context.new_page()  # of one browser, which shares what it stores: two browsers share less
-    shown(other, f"{dashboard}/tiles?algorithm=standard&seq=512")
+    opened(other, dashboard, "algorithm=standard&seq=512")
     seek(other, state(other)["last"] // 2)
     drawn = state(other)
     other.get_by_role("slider", name="Key block").press("ArrowRight")
@@ -178,24 +165,25 @@ def test_a_link_opens_its_moment_whose_share_a_changed_scenario_keeps_for_this_r
 
 
 def test_an_algorithm_that_no_script_knows_has_its_picture_and_its_lane_in_the_race(page, toy, tmp_path):
-    with filed(page, tmp_path, algorithm="toy", seq=256, causal=True) as alone:
-        last, pictures = state(alone)["last"], set()
-        for position in range(0, last + 1, 20):
-            seek(alone, position)
-            pictures.add(pixels(alone))
-        assert state(alone)["algorithm"] == "toy"
-        assert len(pictures) > last // 20
-        alone.keyboard.press("r")
-        seek(alone, 0)
-        assert state(alone)["sentence"].startswith("3 algorithms compute one head")
-        alone.keyboard.press("?")
-        assert "race of the three algorithms" in alone.locator(".help").inner_text()
-        assert alone.watch.complaints == []
+    experiment = Experiment.of(algorithm="toy", seq=256, causal=True)
+    filed(page, tmp_path, Drawn(moving=PLAYER, data=build(experiment)))
+    last, pictures = state(page)["last"], set()
+    for position in range(0, last + 1, 20):
+        seek(page, position)
+        pictures.add(pixels(page))
+    assert state(page)["algorithm"] == "toy"
+    assert len(pictures) > last // 20
+    page.keyboard.press("r")
+    seek(page, 0)
+    assert state(page)["sentence"].startswith("3 algorithms compute one head")
+    page.keyboard.press("?")
+    assert "race of the three algorithms" in page.locator(".help").inner_text()
+    assert page.watch.complaints == []
 
 
 def test_a_backward_pass_has_gradients_and_a_moment_of_its_own_and_no_race(page, dashboard):
     small = "seq=128&head_dim=16&heads=4&kv_heads=2&block_q=32&block_kv=32&causal=true"
-    players.opened(page, dashboard, small, path="backward")
+    opened(page, dashboard, small, "backward")
     assert "dS = P ∘ (dP − δ)" in state(page)["sentence"]
     assert page.locator("[data-do=race]").is_hidden()
     page.keyboard.press("r")

@@ -1,6 +1,7 @@
 """A phone in the live room: it follows the presenter, votes, comes back, and shows the picture."""
 
 import gzip
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
@@ -32,6 +33,17 @@ ASKED = Shown(
     hands=(0, 1),
 )
 TALL, PADDING = 1234, 14  # px of the picture, and above it
+PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
+
+
+@contextmanager
+def joined(browser, room: Room):
+    """The page of a phone that opens a room which is served meanwhile."""
+    with room_load.served(room), window(browser, **PHONE) as phone:
+        page = phone.new_page()
+        page.watch = Watch(page)
+        page.goto(room.link)
+        yield page
 
 
 def test_a_phone_follows_votes_reloads_and_is_told(browser):
@@ -40,11 +52,7 @@ def test_a_phone_follows_votes_reloads_and_is_told(browser):
     pictures._keep(ASKED.picture, gzip.compress(drawn.encode()))
     room = Room(pictures)
     room.lead(session)
-    phones = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
-    with room_load.served(room), window(browser, **phones) as phone:
-        page = phone.new_page()
-        watch = Watch(page)
-        page.goto(room.link)
+    with joined(browser, room) as page:
         page.get_by_text("The lecture has not begun").wait_for()
         page.route("**/picture/*", lambda route: route.fulfill(status=502), times=1)  # lost on its way
         room.publish(session, ASKED)
@@ -65,8 +73,8 @@ def test_a_phone_follows_votes_reloads_and_is_told(browser):
         assert page.locator("#choices button").all_inner_texts() == ["once\n1", "twice\n✓ 1"]
         assert page.locator("#choices button:disabled").count() == 2
         assert page.evaluate("document.documentElement.scrollWidth") == 390
-        assert all("502" in complaint for complaint in watch.complaints)
-        assert watch.hosts == {"127.0.0.1"}
+        assert all("502" in complaint for complaint in page.watch.complaints)
+        assert page.watch.hosts == {"127.0.0.1"}
 
 
 def test_a_phone_says_that_its_room_is_gone_or_closed_and_comes_back_without_its_vote(browser):
@@ -102,9 +110,7 @@ def test_a_phones_picture_stands_and_plays_as_the_presenters(browser):
     room.lead(session)
     state = {"race": False, "flaw": "", "speeds": {"single": 1, "race": 1}, "slot": 0.5, "pinned": None}
     moment = {"what": "Player: attention, tile by tile", "part": 1, "playing": False, "state": state}
-    with room_load.served(room), window(browser, viewport={"width": 390, "height": 844}) as phone:
-        page = phone.new_page()
-        page.goto(room.link)
+    with joined(browser, room) as page:
         room.publish(session, replace(ASKED, question=None))
         room.move(moment)  # before the picture is there
         there = page.frame_locator("#picture")
@@ -127,11 +133,7 @@ def test_a_phone_draws_a_curve_changes_it_and_finds_it_again(browser):
     room = Room(pictures)
     room.lead(session)
     room.publish(session, shown)
-    phones = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
-    with room_load.served(room), window(browser, **phones) as phone:
-        page = phone.new_page()
-        watch = Watch(page)
-        page.goto(room.link)
+    with joined(browser, room) as page:
         canvas = page.frame_locator("#picture").locator(".sketch canvas")
         page.get_by_text("Draw your prediction in the picture below.").wait_for()
         canvas.wait_for()
@@ -155,7 +157,7 @@ def test_a_phone_draws_a_curve_changes_it_and_finds_it_again(browser):
         assert room.publish(session, replace(shown, told=True, picture=told)) == [1]
         page.frame_locator("#picture").get_by_text("times as long as 1,024 (modelled).").wait_for()
         assert canvas.evaluate("(canvas) => canvas.toDataURL()") != alone
-        assert watch.complaints == []
+        assert page.watch.complaints == []
 
 
 def test_a_way_by_tiles_is_drawn_by_hand_and_by_keys_and_grows_beside_the_truth(page, tmp_path):
