@@ -13,25 +13,16 @@ from engine.studies.sampled_calls import sampled_calls
 from tests.app.player.test_player_payload import unpack
 
 FILE = Path(__file__).resolve().parents[2] / "assets" / "recordings" / "h200.json"
-PLAIN = {"documents": 1}
 
 
 def sampled(provider: str) -> dict:
     """A call as it stands in the file, read without this project's reader."""
-    for line in FILE.read_text().splitlines():
-        if '"exponentials"' in line:
-            row = json.loads(line[line.index("{") :].rstrip(",]"))
-            problem = row["problem"]
-            shape = problem["seq_kv"], problem["head_dim"], problem["mask"], row.get("direction", "forward")
-            if (row["provider"], row.get("cold", True), *shape) == (
-                provider,
-                True,
-                4096,
-                128,
-                PLAIN,
-                "forward",
-            ):
-                return row
+    lines = (line for line in FILE.read_text().splitlines() if '"exponentials"' in line)
+    for row in (json.loads(line[line.index("{") :].rstrip(",]")) for line in lines):
+        shape = tuple(row["problem"][name] for name in ("seq_kv", "head_dim", "mask"))
+        way = row["provider"], row.get("cold", True), row.get("direction", "forward")
+        if (way, shape) == ((provider, True, "forward"), (4096, 128, {"documents": 1})):
+            return row
     raise AssertionError(provider)
 
 

@@ -1,4 +1,4 @@
-"""A room: who publishes, what a phone is sent, and which votes count."""
+"""A room: who publishes, what a phone is sent, which votes count, and pictures that are made once."""
 
 import csv
 import io
@@ -16,12 +16,14 @@ from types import SimpleNamespace
 import pytest
 from starlette.exceptions import HTTPException
 
+from app import contents
 from app.room import __main__ as command
 from app.room import room as rooms
-from app.room import routes, server
-from app.room.pictures import Pictures
+from app.room import routes, server, votes
+from app.room.pictures import MOST_KEPT, Pictures
 from app.room.room import Room, Shown
-from app.room.votes import Bucket, Question
+from app.room.votes import Ballots, Bucket, Question, defused
+from engine import Experiment
 
 QUESTION = Question("step 1 of 2", "How often?", ("once", "twice", "never"))
 ASKED = Shown(
@@ -258,3 +260,107 @@ def test_a_command_that_cannot_be_served_is_one_sentence(arguments, says, monkey
         command.main()
     assert ended.value.code == 2
     assert capsys.readouterr().err == f"python -m app.room: {says}\n"
+
+
+def test_so_many_at_once_and_so_many_per_second():
+    now = [0.0]
+    bucket = Bucket(3, 0.5, lambda: now[0])
+    assert [bucket.take() for _ in range(4)] == [True, True, True, False]
+    now[0] = 2.0
+    assert [bucket.take() for _ in range(2)] == [True, False]
+
+
+def test_the_oldest_question_is_forgotten_and_the_same_question_keeps_its_votes():
+    ballots = Ballots()
+    ballots.of(QUESTION, None).cast("phone", 0)
+    for n in range(votes.MOST_QUESTIONS - 1):
+        ballots.of(Question(f"step {n}", "?", ("a", "b")), None)
+    assert ballots.of(QUESTION, None).counts == [1, 0, 0]
+    ballots.of(Question("last", "?", ("a", "b")), None)
+    assert ballots.of(QUESTION, None).counts == [0, 0, 0]
+    assert len(ballots.every) == votes.MOST_QUESTIONS
+
+
+def test_votes_of_one_question_take_so_much_memory_and_no_more(monkeypatch):
+    monkeypatch.setattr(votes, "MOST_VOTERS", 2)
+    monkeypatch.setattr(votes, "MOST_VOTES", 3)
+    ballot = Ballots().of(QUESTION, None)
+    for voter in "abc":
+        ballot.cast(voter, 0, "one address")
+    assert ballot.counts == [2, 0, 0]
+    ballot.cast("c", 1, "one address")  # the same voter
+    assert ballot.counts == [1, 1, 0]
+    for voter in "de":
+        ballot.cast(voter, 2, f"the address of {voter}")
+    assert ballot.counts == [0, 1, 2], "the address that has most gives way"
+    assert ballot.crowd == 1
+
+
+def test_no_cell_of_the_votes_is_a_formula():
+    ballots = Ballots()
+    ballot = ballots.of(Question("=1+1", '@now, "quoted"', ("-2", "+3", "plain")), None)
+    ballot.hands = (0, 0, 4)
+    for voter, choice in enumerate((0, 1, 1, 2)):
+        ballot.cast(f"{voter}", choice)
+    rows = list(csv.reader(io.StringIO(ballots.sheet().removeprefix("\ufeff"))))
+    assert rows[1:] == [
+        ["'=1+1", '\'@now, "quoted"', "'-2", "1", "0"],
+        ["'=1+1", '\'@now, "quoted"', "'+3", "2", "0"],
+        ["'=1+1", '\'@now, "quoted"', "plain", "1", "4"],
+    ]
+    for formula in ("\t=1", " =1", "\u00a0\n@a", "\u200b=1", "\ufeff+1", "＝1", "\x00=1"):
+        assert defused(formula) == f"'{formula}"
+    assert defused("1 = 1") == "1 = 1"
+
+
+class Job:
+    def __init__(self, result: bytes | None):
+        self.result, self.state = result, "failed" if result is None else "done"
+
+    def wait(self, seconds: float) -> bool:
+        return True
+
+
+class Drawer:
+    """Stands in for the process: a picture is its request; what is asked to fail does."""
+
+    def __init__(self):
+        self.drawn: list[dict] = []
+
+    def submit(self, kind: str, payload: dict) -> Job:
+        self.drawn.append(payload)
+        return Job(None if payload.get("fails") else json.dumps(payload).encode())
+
+
+def test_a_picture_is_made_once_and_the_oldest_is_forgotten():
+    drawer = Drawer()
+    pictures = Pictures(drawer)
+    wishes = [{"page": "tiles", "number": number} for number in range(MOST_KEPT + 1)]
+    for wish in wishes:
+        pictures._keep(wish, pictures._make(wish))
+    assert pictures.made(pictures.key(wishes[0])) is None
+    assert json.loads(pictures.made(pictures.key(wishes[1]))) == wishes[1]
+    pictures.want(wishes[-1])
+    assert pictures._thread is None  # nothing was left to do
+
+
+def test_phones_hear_of_a_picture_when_it_is_made_and_of_none_where_it_fails():
+    pictures, session = Pictures(Drawer()), object()
+    room = Room(pictures)
+    room.lead(session)
+    for wish, made in (({"page": "tiles"}, True), ({"fails": True}, False)):
+        key = pictures.key(wish)
+        assert not pictures.refused(key)
+        pictures._keep(wish, pictures._make(wish))
+        room.publish(session, Shown("a page", picture=wish))
+        state = json.loads(room.stage.text)
+        assert (state["picture"], state["making"]) == (key * made, False)
+        assert room.picture(key) == (json.dumps(wish).encode() if made else None)
+
+
+@pytest.mark.parametrize("page", ["speed", "agreement", "gpu"])
+@pytest.mark.parametrize(("hardware", "gpu"), [("h200", "NVIDIA H200"), ("h100", "NVIDIA H100 80GB HBM3")])
+def test_phones_see_the_recording_of_the_scenarios_gpu(page, hardware, gpu):
+    drawn = contents.picture(page).of(Experiment.of(hardware=hardware))
+    told = f"{drawn.html} {drawn.data}".replace("Recorded", "recorded")
+    assert f"recorded on {gpu}, 20" in told

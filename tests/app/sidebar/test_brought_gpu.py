@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,23 +13,13 @@ from engine.problem.hardware import GPUS, PRESET, SHELF, bring
 CONTENT = json.loads((SHELF / "h100.json").read_text())
 
 
-class Uploaded:
-    """A file as Streamlit hands it over."""
-
-    name = "mine.json"
-
-    def __init__(self, data: bytes):
-        self.file_id, self.getvalue = str(hash(data)), lambda: data
-
-
 @pytest.fixture
 def opened(open_app, monkeypatch):
     """The page Rates, where a file waits in the place for a calibration, if any does."""
 
     def put(data: bytes | None = None, **values):
-        def uploader(label, **_):
-            return Uploaded(data) if data and "calibration" in label else None
-
+        file = data and SimpleNamespace(file_id=str(hash(data)), name="mine.json", getvalue=lambda: data)
+        uploader = lambda label, **_: file if "calibration" in label else None  # noqa: E731
         monkeypatch.setattr(inputs.st, "file_uploader", uploader)
         page = open_app("rates", **values)
         (choice,) = [each for each in page.selectbox if each.label == "GPU"]

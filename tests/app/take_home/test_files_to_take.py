@@ -45,12 +45,6 @@ def test_data_that_json_holds_are_carried_as_such_and_end_no_script():
     assert json.loads(packed) == data
 
 
-def test_the_largest_offline_file_stays_below_4_mb():
-    experiment = Experiment.of(seq=2**20, heads=7)
-    size = len(PLAYER.offline(build(experiment), "largest").encode())
-    assert size < 4_000_000
-
-
 def ran(*programs: str) -> list[str]:
     """What each program prints: each sees its own names only, in one process, as torch is slow to import."""
     alone = (
