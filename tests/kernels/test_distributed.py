@@ -118,46 +118,6 @@ def test_ranks_hold_every_token_once(tokens, zigzag):
     assert layout.most_rows - min(map(layout.rows, range(4))) <= 2
 
 
-def seen_by(layout: Layout, rank: int, rounds, causal, window) -> torch.Tensor:
-    """[rank's rows, tokens]: how often the parts of a plan let each query see each key."""
-    seen = torch.zeros(layout.rows(rank), layout.tokens, dtype=torch.int64)
-    for each in rounds:
-        keys = torch.full((each.rows,), -1)
-        if each.local:
-            moves = [(rank, 0, 0, layout.rows(rank))]
-        else:
-            moves = [(t.source, t.take, t.put, t.rows) for t in each.transfers if t.target == rank]
-        for source, take, put, rows in moves:
-            places = torch.cat([torch.arange(span.start, span.stop) for span in layout.spans[source]])
-            keys[put : put + rows] = places[take : take + rows]
-        for part in each.parts:
-            count = part.queries.stop - part.queries.start, part.keys.stop - part.keys.start
-            mask = plan_mask(*count, part.causal, part.window)
-            rows = torch.arange(part.queries.start, part.queries.stop)
-            seen[rows[:, None], keys[part.keys][None, :]] += mask.long()
-    return seen
-
-
-def plan_mask(queries, keys, causal, window):
-    position = torch.arange(queries)[:, None] + keys - queries
-    key = torch.arange(keys)[None, :]
-    shown = torch.ones(queries, keys, dtype=torch.bool) if not causal else key <= position
-    return shown if window is None else shown & (key > position - window)
-
-
-@pytest.mark.parametrize("ring", [True, False])
-@pytest.mark.parametrize("window", [None, 1, 6, 19, 100])
-@pytest.mark.parametrize("causal", [True, False])
-@pytest.mark.parametrize(("tokens", "count"), [(41, 4), (12, 3), (33, 1)])
-def test_a_plan_shows_every_query_its_keys_once(tokens, count, causal, window, ring):
-    layout = Layout(tokens, count, causal)
-    whole = plan_mask(tokens, tokens, causal or window is not None, window).long()
-    for rank in range(count):
-        rounds = planned(layout, rank, causal, window, ring, 1).rounds
-        rows = torch.cat([torch.arange(span.start, span.stop) for span in layout.spans[rank]])
-        assert torch.equal(seen_by(layout, rank, rounds, causal, window), whole[rows])
-
-
 def moved(layout, causal, window, ring):
     """Rows that a plan sends from rank to rank, and back."""
     rounds = planned(layout, 0, causal, window, ring, 1).rounds
