@@ -1,13 +1,15 @@
-"""Every algorithm at its edges: strides, offsets, large scores, NaN, windows, caps and sinks."""
+"""Every algorithm at its edges: strides, offsets, large scores, NaN, windows, caps; gradients at theirs."""
 
 from dataclasses import replace
 from itertools import product
 
 import pytest
 import torch
-from attention_cases import ALGORITHMS, Shape, in_turn, largest_difference, random_qkv
+from attention_cases import ALGORITHMS, Shape, gradients, in_turn, largest_difference, random_qkv
 
 from kernels import attention, explain, reference_attention
+from kernels.backward.backward import tilings
+from kernels.call.call import Call
 
 ROOMY = Shape("roomy", 2, 1, 24, 40, 32, 16, 32)
 SQUARE = Shape("square", 1, 1, 21, 21, 16, 16, 16)
@@ -63,19 +65,6 @@ def test_offsets_past_two_to_the_31(algorithm, tmp_path, device):
     assert torch.equal(attention(far, near, near, **options), attention(near, near, near, **options))
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
-@pytest.mark.parametrize("window", [5, 1000])
-def test_a_window_alone_looks_back_only(algorithm, window, device):
-    q, k, v = random_qkv(ROOMY, torch.float32, device)
-    options = {"window": window, "algorithm": algorithm, **ROOMY.blocks}
-    assert torch.equal(attention(q, k, v, **options), attention(q, k, v, causal=True, **options))
-
-
-def test_auto_is_flash2_with_blocks_of_its_own(device):
-    q, k, v = random_qkv(ROOMY, torch.float16, device)
-    assert torch.equal(attention(q, k, v), attention(q, k, v, algorithm="flash2", block_q=128, block_kv=64))
-
-
 def test_nan_in_a_score_reaches_the_rows_that_see_it(device):
     q, k, v = random_qkv(ROOMY, torch.float32, device)
     k[:, :, 34] = torch.nan
@@ -101,6 +90,7 @@ def test_large_scores_and_any_head_dim(device):
 @pytest.mark.parametrize(
     ("window", "causal", "same"),
     [
+        (5, False, {"causal": True, "window": 5}),  # which looks back only
         ((4, 0), False, {"window": 5}),
         ((None, None), False, {}),
         ((4, 9), True, {"window": 5}),
@@ -132,3 +122,34 @@ def test_a_cap_of_any_size_keeps_every_digit(softcap, algorithm, device):
     out, lse = attention(q, k, v, algorithm=algorithm, return_lse=True, **options)
     assert largest_difference(out, exact) < 1e-5
     assert largest_difference(lse, exact_lse) < 2e-5  # of 36
+
+
+def test_the_gradient_of_lse_alone(device):
+    q, k, v = (tensor.requires_grad_() for tensor in random_qkv(ROOMY, torch.float32, device))
+    attention(q, k, v, **ROOMY.blocks, return_lse=True)[1].sum().backward()
+    ours = q.grad.clone(), k.grad.clone(), v.grad.clone()
+    exact = torch.autograd.grad(reference_attention(q, k, v)[1].sum(), (q, k))
+    for our, right in zip(ours, (*exact, torch.zeros_like(v)), strict=True):
+        assert largest_difference(our, right.double()) < 1e-5
+
+
+def test_strided_tensors_and_an_expanded_gradient(device):
+    q, k, v = random_qkv(ROOMY, torch.float32, device)
+    expected = gradients(reference_attention, (q, k, v), torch.ones_like(q))
+    leaves = [transposed(tensor).requires_grad_() for tensor in (q, k, v)]
+    attention(*leaves, **ROOMY.blocks).sum().backward()
+    for leaf, right in zip(leaves, expected, strict=True):
+        assert largest_difference(leaf.grad, right.double()) < 1e-5
+
+
+@pytest.mark.parametrize("head_dim", [1, 64, 65, 200, 256])
+def test_each_gradient_has_a_tiling_of_its_own_unless_blocks_are_given(head_dim):
+    call = Call(1, 2, 2, 100, 100, head_dim, False, None, 1.0, "flash2", 128, 64, None)
+    for one in tilings(call, torch.float16, None, None):
+        assert (one.call.head_dim, one.call.seq_kv) == (head_dim, 100)
+        assert 64 <= one.call.block_q <= 128
+        assert one.call.block_kv in (32, 64)
+    keys, queries = tilings(call, torch.float16, 32, None)
+    assert (keys.call.block_q, queries.call.block_q) == (32, 32)
+    keys, queries = tilings(call, torch.float16, 16, 128)
+    assert (keys.call.block_kv, queries.call.block_kv) == (128, 128)

@@ -131,7 +131,8 @@ REFUSED = {
         ({"cu_seqlens_k": tensor([0.0, 5.0])}, "cu_seqlens_k is float32 (2,) on cpu, it must be int32"),
         ({"cu_seqlens_k": tensor([0, 2, 5])}, "cu_seqlens_q and cu_seqlens_k have 2 and 3 numbers"),
         ({"cu_seqlens_k": tensor([0, 6])}, "cu_seqlens_k is tensor([0, 6]), it must rise from 0 to at"),
-        ({"cu_seqlens_q": tensor([5, 0])}, "cu_seqlens_q is tensor([5, 0]), it must rise from 0"),
+        *(({"cu_seqlens_q": tensor([each, 0])}, f"cu_seqlens_q is tensor([{each}, 0]), it must rise from 0")
+          for each in (5, -1, 2**32)),
         ({"causal": "yes"}, "causal is 'yes', it must be True or False"),
     ],
     attention_paged: [
@@ -154,7 +155,8 @@ REFUSED = {
         ({"causal": "no"}, "causal is 'no', it must be True or False"),
         ({"k_cache": POOL.to_sparse()}, "k_cache is sparse or nested, it must be"),
         ({"seqlens_k": tensor([3, -1])}, "seqlens_k holds -1, every number must be at least 0"),
-        ({"block_table": torch.full((2, 4), 3), "seqlens_k": tensor([1, 1])}, "block_table names"),
+        *(({"block_table": torch.full((2, 4), each), "seqlens_k": tensor([1, 1])}, "block_table names")
+          for each in (3, -1, 2**32)),
         ({"softcap": 0}, "softcap is 0, it must be None or a finite number above 0"),
     ],
     attention_selected: [
@@ -190,7 +192,8 @@ REFUSED = {
         ({"k": 0}, "k is an int, it must be a torch.Tensor"),
         ({"cache_seqlens": 1.5}, "cache_seqlens is 1.5, it must be int32 or int64 [batch] on q's device"),
         ({"cache_seqlens": -1}, "cache_seqlens is -1, it must be from 0 to 2147483647"),
-        ({"cache_batch_idx": tensor([0, 2])}, "cache_batch_idx is tensor([0, 2]), each must be"),
+        *(({name: tensor([0, each])}, f"{name} is tensor([") for each in (33, -1, 2**32 + 1)
+          for name in ("cache_batch_idx", "cache_leftpad")),
         ({"cache_batch_idx": tensor([0])}, "cache_batch_idx has shape (1,), it must have one"),
         ({"cache_leftpad": 1}, "cache_leftpad is 1, it must be int32 or int64 [batch] on q's device, cpu"),
         ({"block_table": [[0, 1]]}, "block_table is [[0, 1]], it must be int32 or int64 [batch, pages"),
