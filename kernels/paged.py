@@ -11,7 +11,7 @@ from kernels.algorithms.flash3 import ALGORITHM as FLASH3
 from kernels.algorithms.flash3.latent import flash3_latent, unserved
 from kernels.algorithms.flash3.paged import flash3_pages, serves
 from kernels.algorithms.record import PLAIN
-from kernels.algorithms.split_kv import combine_splits, row_blocks, strides_of_parts
+from kernels.algorithms.split_kv import combine_splits, overlapping, row_blocks, strides_of_parts
 from kernels.call.call import Call, ceil_div
 from kernels.call.options import Pages, asked, signed
 from kernels.call.terms import Terms, fine, score_of, terms_with
@@ -211,6 +211,7 @@ def _attend(tensors: tuple, call: Call, plan: Plan) -> None:
             BLOCK_Q=call.block_q,
             BLOCK_KV=call.block_kv,
             FINE=fine(plan.softcap),
+            OVERLAPS=overlapping(q),
         ),
     )
     if not options_given():

@@ -1,8 +1,7 @@
 """Few queries, many keys: programs take a share of the keys each, a second kernel combines what they found.
 
 Also known as Flash-Decoding. The query heads that share a key head are rows of one block, so that K
-and V of a key head are read once; "one head" of this schedule is therefore a key head. The kernel that
-combines reads each part's lse twice, for their maximum and with the part's O; counted is one read.
+and V of a key head are read once; "one head" of this schedule is therefore a key head.
 """
 
 from dataclasses import dataclass, fields
@@ -19,14 +18,13 @@ from engine.schedule.programs import Programs
 from engine.schedule.schedule import Schedule
 from engine.schedule.step import PARTIALS, Operation, Step, Tensor, block_bytes, load, store
 from kernels.tilings.flash2 import split_blocks, tile_size
-from kernels.tilings.split_kv import COMBINED
+from kernels.tilings.split_kv import COMBINED, latent_splits, page_block
 
 LARGEST_SPLITS = 1024
 BLOCKS_PER_SM = 2  # that the kernel splits for, where their tiles leave room
 RESIDENT_TILE = 128 * 128  # values of K in a block of keys of which one alone stays on an SM
 LATENT = 576, 512  # numbers of a latent that a kernel decodes over, and those of them that are V
 LATENT_BLOCK = 64  # its rows at most, and its keys
-LATENT_OVERHEAD = 4  # blocks of keys that take as long as the start and the end of a split of one
 KEYS_PER_ROW = 4  # of a split, at least, or combining costs too much
 
 
@@ -94,7 +92,7 @@ def combination(bounds: KeyBounds, splits: int) -> Phase:
     none = np.zeros_like(bounds.first)
     comes = load(Tensor.PARTIAL_LSE, splits), load(Tensor.PARTIAL, splits)
     merged = *comes, Step(Operation.COMBINE, times=splits), store(Tensor.O), store(Tensor.LSE)
-    trips = 1 + blocks(splits, COMBINED)  # all lse, then O of some splits at a time
+    trips = 1 + blocks(splits, COMBINED)  # as recorded: all lse first, then O of some splits at a time
     a_row = {"shared": True, "launched": ROWS, "rows": 1, "round_trips": trips}
     return Phase("combine", "query", Programs(none, none, bounds.alike), merged, **a_row)
 
@@ -113,7 +111,8 @@ def own_blocks(problem: Problem, gpu: Gpu) -> tuple[int, int]:
     """Rows and keys of the kernel's blocks for one query: rows hold the heads that share a key head."""
     if problem.latent:
         return min(LATENT_BLOCK, tile_size(problem.group)), LATENT_BLOCK
-    return split_blocks(problem.group, problem.widest, problem.itemsize, gpu.device)
+    block_q, block_kv = split_blocks(problem.group, problem.widest, problem.itemsize, gpu.device)
+    return block_q, page_block(block_kv, problem.batch, problem.page_size or block_kv)
 
 
 def own_splits(problem: Problem, tiling: Tiling, sms: int) -> int:
@@ -123,7 +122,8 @@ def own_splits(problem: Problem, tiling: Tiling, sms: int) -> int:
     """
     rows = blocks(problem.group * problem.seq_q, tiling.block_q)
     if problem.latent:
-        return _latent_splits(problem.batch * rows, blocks(problem.seq_kv, tiling.block_kv), sms)
+        key_blocks = blocks(problem.seq_kv, tiling.block_kv)
+        return latent_splits(problem.batch * rows, key_blocks, sms, LARGEST_SPLITS)
     keys = problem.seq_kv if problem.mask.packed else problem.mask.span(problem.seq_kv)
     key_blocks = blocks(keys, tiling.block_kv)
     held = max(1, min(BLOCKS_PER_SM, RESIDENT_TILE // (tiling.block_kv * tile_size(problem.widest))))
@@ -131,16 +131,6 @@ def own_splits(problem: Problem, tiling: Tiling, sms: int) -> int:
     shortest = blocks(KEYS_PER_ROW * tiling.block_q, tiling.block_kv)
     most = max(1, min(most, key_blocks // shortest, LARGEST_SPLITS))
     return blocks(key_blocks, blocks(key_blocks, most))
-
-
-def _latent_splits(tiles: int, key_blocks: int, sms: int) -> int:
-    """The same over a latent, by a kernel of its own: the splits that end first, one on an SM at a time."""
-
-    def time(splits: int) -> int:
-        return blocks(tiles * splits, sms) * (blocks(key_blocks, splits) + LATENT_OVERHEAD)
-
-    most = min(LARGEST_SPLITS, max(1, key_blocks // LATENT_OVERHEAD), 2 * sms)
-    return min(range(1, most + 1), key=time)
 
 
 def unserved(problem: Problem, gpu: Gpu) -> str | None:

@@ -23,7 +23,7 @@ from kernels.launch.launch import address, interpreted, launch, multiprocessors,
 from kernels.tile.scores import key_blocks_in, seen_by, sink_of, slope_of
 from kernels.tile.tile import any_not_finite, head_start, inlined, log_sum_exp, narrowed, normalised
 from kernels.tilings.flash2 import warps
-from kernels.tilings.split_kv import COMBINED
+from kernels.tilings.split_kv import AT_ONCE, COMBINED, FEWEST_COLUMNS
 
 MIN_KEYS = 512  # with fewer, combining costs more than splitting gains
 KEYS_A_ROW = 4  # of a split, at least: its O, in float32, is written and read once more for every row
@@ -44,7 +44,7 @@ def row_offsets(strides, kv_head, queries, members, columns, group):
 @triton.jit(do_not_specialize=["heads", "kv_heads", "seq_q", "seq_kv", "window", "splits"])
 def split_kernel(
     q, k, v, partial, partial_lse, terms, strides, heads, kv_heads, seq_q, seq_kv, window, splits, score,
-    TILE: tl.constexpr,
+    TILE: tl.constexpr, OVERLAPS: tl.constexpr,
 ):  # fmt: skip
     """One program a split of a block of rows of a key head: its O, and its natural lse."""
     q_strides, k_strides, v_strides, partial_strides, split_stride, lse_split_stride = strides
@@ -93,6 +93,8 @@ def split_kernel(
         q_tile, key_tensor, value_tensor, state, span,
         queries, sizes, score, view, slope, None, 0, TILE, "edges", True, False,
     )  # fmt: skip
+    if OVERLAPS:  # what combines the splits may be made ready
+        tl.extra.cuda.gdc_launch_dependents()
     if TILE.RANGES:  # noqa: SIM102 (known when compiling, what follows is not)
         if any_not_finite(accumulator):  # perhaps of a sequence that only shares a tile
             running_max, running_sum, accumulator = attend_few(
@@ -112,37 +114,39 @@ def split_kernel(
 @triton.jit(do_not_specialize=["splits", "heads", "seq_q", "row_count"])
 def combine_kernel(
     partial, partial_lse, out, lse, out_strides, splits, heads, seq_q, row_count,
-    HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, ROWS: tl.constexpr, BLOCK_SPLITS: tl.constexpr,
+    HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, COLUMNS: tl.constexpr, ROWS: tl.constexpr,
     CHUNK: tl.constexpr, OVERLAPS: tl.constexpr,
 ):  # fmt: skip
-    """One program ROWS rows: lse = log sum of exp(lse_i), O = sum of exp(lse_i - lse) O_i over the splits."""
-    rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    """One program COLUMNS of ROWS rows: lse = log sum of exp(lse_i), O = sum of exp(lse_i - lse) O_i.
+
+    CHUNK splits at a time, which are asked for at once.
+    """
+    BLOCKS: tl.constexpr = BLOCK_D // COLUMNS
+    rows = tl.program_id(0) // BLOCKS * ROWS + tl.arange(0, ROWS)
+    columns = tl.program_id(0) % BLOCKS * COLUMNS + tl.arange(0, COLUMNS)
     valid = rows < row_count
     if OVERLAPS:
         tl.extra.cuda.gdc_wait()
-    every = tl.arange(0, BLOCK_SPLITS)[None, :]
-    parts = tl.load(
-        partial_lse + every.to(tl.int64) * row_count + rows[:, None],
-        valid[:, None] & (every < splits),
-        other=float("-inf"),
-    )
-    largest = tl.max(parts, 1)
-    reference = tl.where(largest == float("-inf"), 0.0, largest)  # a row that sees no key: -inf - -inf is NaN
-    total = tl.sum(tl.exp(parts - reference[:, None]), 1)
-    total = tl.where(total == 0.0, 1.0, total)
-    columns = tl.arange(0, BLOCK_D)
-    accumulator = tl.zeros([ROWS, BLOCK_D], tl.float32)
-    for chunk in range(0, tl.cdiv(splits, CHUNK)):
-        some = (chunk * CHUNK + tl.arange(0, CHUNK))[None, :]
+    largest = tl.full([ROWS], float("-inf"), tl.float32)
+    total = tl.zeros([ROWS], tl.float32)
+    accumulator = tl.zeros([ROWS, COLUMNS], tl.float32)
+    for first in range(0, splits, CHUNK):
+        some = (first + tl.arange(0, CHUNK))[None, :]
         present = valid[:, None] & (some < splits)
         places = some.to(tl.int64) * row_count + rows[:, None]
-        weights = tl.exp(tl.load(partial_lse + places, present, other=float("-inf")) - reference[:, None])
+        parts = tl.load(partial_lse + places, present, other=float("-inf"))
         tile = tl.load(
             partial + places[:, :, None] * HEAD_DIM + columns[None, None, :],
             present[:, :, None] & (columns < HEAD_DIM)[None, None, :],
             other=0.0,
         )
-        accumulator += tl.sum(weights[:, :, None] * tile, 1)
+        before = largest
+        largest = tl.maximum(largest, tl.max(parts, 1))
+        reference = tl.where(largest == float("-inf"), 0.0, largest)  # a row that sees no key: -inf - -inf
+        weights, kept = tl.exp(parts - reference[:, None]), tl.exp(before - reference)
+        total = total * kept + tl.sum(weights, 1)
+        accumulator = accumulator * kept[:, None] + tl.sum(weights[:, :, None] * tile, 1)
+    total = tl.where(total == 0.0, 1.0, total)
     batch_head = rows // seq_q
     batch = (batch_head // heads).to(tl.int64)
     head = (batch_head % heads).to(tl.int64)
@@ -150,7 +154,7 @@ def combine_kernel(
     places = starts[:, None] + columns.to(tl.int64)[None, :] * out_strides[3]
     combined = narrowed(accumulator / total[:, None], out.dtype.element_ty)
     tl.store(out + places, combined, valid[:, None] & (columns < HEAD_DIM)[None, :])
-    tl.store(lse + rows, largest + tl.log(total), valid)
+    tl.store(lse + rows, largest + tl.log(total), valid & (tl.program_id(0) % BLOCKS == 0))
 
 
 def row_blocks(call: Call) -> int:
@@ -225,6 +229,7 @@ def _split(q, k, v, partial, partial_lse, call: Call, terms: Terms | None) -> No
         score=score_of(call, terms),
         splits=partial.shape[0],
         TILE=tile_of(call, terms),
+        OVERLAPS=overlapping(q),
         **call.sizes,
     )
 
@@ -243,12 +248,13 @@ def combine_splits(partial, partial_lse, out, lse, call: Call) -> None:
     if (again := call.memory.get("combine")) and not options_given():
         again(*map(address, tensors))
         return
-    splits = 1 << (call.splits - 1).bit_length()
-    overlaps = out.is_cuda and device_of(out.device).tma and not interpreted()
-    rows = COMBINED if interpreted() else _rows_together(lse.numel(), multiprocessors(out.device))
+    rows, columns = COMBINED, call.padded_out_dim
+    if not interpreted():
+        rows, columns = _together(lse.numel(), columns, multiprocessors(out.device))
+    overlaps = overlapping(out)
     again = launch(
         combine_kernel,
-        ceil_div(lse.numel(), rows),
+        ceil_div(lse.numel(), rows) * (call.padded_out_dim // columns),
         call,
         tensors,
         out_strides=out.stride(),
@@ -258,9 +264,9 @@ def combine_splits(partial, partial_lse, out, lse, call: Call) -> None:
         row_count=lse.numel(),
         HEAD_DIM=call.out_dim,
         BLOCK_D=call.padded_out_dim,
+        COLUMNS=columns,
         ROWS=rows,
-        BLOCK_SPLITS=splits,
-        CHUNK=min(splits, COMBINED // rows),
+        CHUNK=min(1 << (call.splits - 1).bit_length(), max(1, AT_ONCE * FEWEST_COLUMNS // (rows * columns))),
         OVERLAPS=overlaps,
         **({"launch_pdl": True} if overlaps else {}),
     )
@@ -268,10 +274,18 @@ def combine_splits(partial, partial_lse, out, lse, call: Call) -> None:
         call.memory["combine"] = again
 
 
-def _rows_together(row_count: int, processors: int) -> int:
-    """Rows of a program of `combine_kernel`: few where it takes that to give every SM some programs."""
-    rows = max(1, row_count // (COMBINE_PROGRAMS_PER_SM * processors))
-    return min(COMBINED, 1 << (rows.bit_length() - 1))
+def overlapping(tensor: torch.Tensor) -> bool:
+    """Whether a kernel may start while the one before it ends."""
+    return tensor.is_cuda and device_of(tensor.device).tma and not interpreted()
+
+
+def _together(row_count: int, columns: int, processors: int) -> tuple[int, int]:
+    """Rows and columns of a program of `combine_kernel`: few where that gives every SM some programs."""
+    programs = COMBINE_PROGRAMS_PER_SM * processors
+    rows = min(COMBINED, 1 << (max(1, row_count // programs).bit_length() - 1))
+    while columns > FEWEST_COLUMNS and 2 * row_count * columns <= programs * rows * columns:
+        row_count, columns = 2 * row_count, columns // 2
+    return rows, columns
 
 
 def prepared(call: Call, own_blocks: bool, tensors: Tensors, processors: int) -> Call:

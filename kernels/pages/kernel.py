@@ -99,7 +99,10 @@ def seen_of(queries, seq_q, length, left, right):
 
 
 class PagedTile(NamedTuple):
-    """What the kernel over pages is compiled for; PAGE 0: one has all keys. APART: whole blocks first."""
+    """What the kernel over pages is compiled for; PAGE 0: one has all keys. APART: whole blocks first.
+
+    OVERLAPS: what combines the splits may be made ready while they end.
+    """
 
     PAGE: int
     ALIKE: bool
@@ -110,6 +113,7 @@ class PagedTile(NamedTuple):
     BLOCK_Q: int
     BLOCK_KV: int
     FINE: bool
+    OVERLAPS: bool
 
 
 @inlined
@@ -248,6 +252,8 @@ def paged_kernel(
             TILE, "edges", False,
         )  # fmt: skip
     running_max, running_sum, accumulator = state
+    if TILE.OVERLAPS:
+        tl.extra.cuda.gdc_launch_dependents()
 
     partial_batch = partial + split.to(tl.int64) * split_stride + batch.to(tl.int64) * partial_strides[0]
     partial_rows = partial_batch + row_offsets(partial_strides, kv_head, queries, members, columns, group)

@@ -163,4 +163,4 @@ def test_a_latent_is_split_as_its_kernel_splits_it(batch, keys):
     shape = {"heads": 128, "kv_heads": 1, "head_dim": 576, "head_dim_v": 512, "latent": True, "block_kv": 64}
     decoding = decoding_of(Experiment.of(batch=batch, seq_kv=keys, **shape))
     assert kernel_splits(decoding) == kernel.split_count(call, decoding.gpu.sms)
-    assert (split_kv.LATENT, split_kv.LATENT_OVERHEAD, 64) == (kernel.LATENT, kernel.OVERHEAD, kernel.KEYS)
+    assert (split_kv.LATENT, 64) == (kernel.LATENT, kernel.KEYS)

@@ -108,13 +108,15 @@ def test_keys_past_the_table_are_neither_written_nor_seen(device):
 def test_the_splits_are_the_tables_and_the_gpus():
     """One query of 32 heads on 8, on 132 SMs: a program each, of 65,536 keys or of 2,097,152."""
     q, cache = torch.empty(1, 32, 1, 128, dtype=F16), torch.empty(1, 16, 8, 128, dtype=F16)
-    for width in (4096, 131072):
-        assert paged_call(q, cache, torch.empty(1, width)).splits == 132 // 8
+    for width in (1024, 32768):
+        assert paged_call(q, cache.repeat(1, 4, 1, 1), torch.empty(1, width)).splits == 132 // 8
+    call = paged_call(q, cache, torch.empty(1, 4096))  # small pages, in blocks of 64 keys: two on an SM
+    assert (call.block_kv, call.splits) == (64, 2 * 132 // 8 - 1)
     several = q.expand(16, -1, -1, -1)  # of any lengths: 8 programs an SM, of 4,096 keys at least
     assert paged_call(several, cache, torch.empty(16, 4096)).splits == 8 * 132 // (16 * 8)
     assert paged_call(several, cache, torch.empty(16, 512)).splits == 2
     assert paged_call(several, cache, torch.empty(16, 256)).splits == 1
-    assert paged_call(q, cache, torch.empty(1, 4096), 255, 0).splits == 2  # a window sees few keys
+    assert paged_call(q, cache, torch.empty(1, 4096), 255, 0).splits == 4  # a window sees few keys
     chunk = paged_call(q.expand(-1, -1, 512, -1), cache, torch.empty(1, 2048))
     assert (chunk.block_q, chunk.block_kv, chunk.splits) == (128, 64, 1)  # 16 blocks of rows fill the GPU
     large = paged_call(q.expand(-1, -1, 512, -1), cache.repeat(1, 16, 1, 1), torch.empty(1, 128))

@@ -70,12 +70,13 @@ def test_splits_give_every_sm_what_its_shared_memory_holds(problem, splits):
     assert split_count(call(**problem), 132) == splits
 
 
-@pytest.mark.parametrize(("seq_q", "together"), [(1, 4), (3, 1), (7, 16)])
+@pytest.mark.parametrize(("seq_q", "together"), [(1, (4, 32)), (3, (1, 16)), (7, (16, 32))], ids=str)
 def test_many_rows_are_combined_together(seq_q, together, device, monkeypatch):
-    """Rows of one program, and how many splits it takes at a time; 7 queries are two blocks of rows."""
+    """Rows and columns of one program, and a few splits at a time; 7 queries are two blocks of rows."""
     monkeypatch.setattr(split_kv, "interpreted", lambda: False)
     monkeypatch.setattr(split_kv, "multiprocessors", lambda device: 132)
-    monkeypatch.setattr(split_kv, "_rows_together", lambda row_count, processors: together)
+    monkeypatch.setattr(split_kv, "_together", lambda row_count, columns, processors: together)
+    monkeypatch.setattr(split_kv, "AT_ONCE", 32)
     check(Shape("", 6, 2, seq_q, 80, 24, 16, 16, batch=2), 5, device, causal=True)
 
 

@@ -177,6 +177,8 @@ def _prepared(q, k, v, out, causal, window, scale, terms: Terms = PLAIN) -> tupl
     query_blocks = -(-seq_q // block_q) if sequences is None else seq_q // block_q + sequences + 1
     scale_log2, cap = (scale * math.log2(math.e), None) if terms.seen is None else scale
     ways = _ways(padded(head_dim), rows, keys, causal, window, block_kv, terms=terms, **chosen)
+    if pieces > 1:  # as measured
+        ways["PLACED"] = causal and not window and sequences is None
     prefix = None if seen.prefix is None else min(seen.prefix, seq_kv)
     out_strides = None if sequences is None else out.stride()
     columns = -(-head_dim // 16) * 16  # that products are of

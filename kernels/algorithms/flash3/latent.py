@@ -8,11 +8,11 @@ from kernels.algorithms.flash3.forward import _descriptor, compiled_for, relaunc
 from kernels.algorithms.split_kv import combine_splits
 from kernels.call.arguments import LATENT, MAX_SPLITS
 from kernels.call.call import Call, ceil_div
+from kernels.tilings.split_kv import latent_splits
 
 HOW = {"CONSUMERS": 3, "CONSUMER_REGISTERS": 168, "PRODUCER_REGISTERS": 24}
 ROWS, KEYS, COLUMNS = 64, 64, 64  # heads of a block of threads, keys of a block, columns of a copy
 SMALLEST_PAGE = 16  # keys: below, a copy moves less than TMA is made for
-OVERHEAD = 4  # blocks of keys that take as long as the start and the end of a part
 
 
 def unserved(q, k, v, page: int = KEYS) -> str | None:
@@ -28,13 +28,9 @@ def unserved(q, k, v, page: int = KEYS) -> str | None:
 
 
 def split_count(call: Call, processors: int) -> int:
-    """Parts of the keys of a sequence: as many as end first, each SM having one at a time."""
-    tiles, blocks = call.batch * ceil_div(call.heads, ROWS), ceil_div(call.seq_kv, KEYS)
-
-    def time(splits: int) -> int:
-        return ceil_div(tiles * splits, processors) * (ceil_div(blocks, splits) + OVERHEAD)
-
-    return min(range(1, min(MAX_SPLITS, max(1, blocks // OVERHEAD), 2 * processors) + 1), key=time)
+    """Parts of the keys of a sequence."""
+    tiles = call.batch * ceil_div(call.heads, ROWS)
+    return latent_splits(tiles, ceil_div(call.seq_kv, KEYS), processors, MAX_SPLITS)
 
 
 def flash3_latent(q, k, v, call: Call, table=None, lengths=None, added: int = 0, terms=None):
