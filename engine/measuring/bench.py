@@ -5,7 +5,7 @@ Without a GPU the kernels run in Triton's interpreter, and what that takes is kn
 
 import math
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from math import inf
 
@@ -16,10 +16,10 @@ from engine.experiment import Experiment
 from engine.measuring import clock
 from engine.measuring.implementations import Implementation, input_bytes
 from engine.measuring.machine import Machine
-from engine.measuring.trial import Checked, Trial, attempt
+from engine.measuring.trial import Checked, Trial, attempt, in_turns
 from engine.problem.bounds import key_bounds
 from engine.problem.problem import Problem, Tiling
-from engine.recordings.timing import Times, Timing
+from engine.recordings.timing import Timing
 from engine.studies.drawable import at_length, drawable
 
 HEAVY = 8  # who takes more than this part of the memory is not timed in turns: allocating would be timed too
@@ -43,23 +43,25 @@ class Bench:
 
         tiling: of the kernels that take blocks; without it they choose their own.
         """
-        entered = self.entered(direction)
-        found = self._checked(entered, problem, direction, tiling)
-        right = {name: one.call for name, one in found.items() if isinstance(one, Checked)}
-        most = (clock.available_bytes(self.cuda) or inf) / HEAVY
-        heavy = {one.name for one in entered if one.name in right and one.working_bytes(problem) > most}
-        light = {name: call for name, call in right.items() if name not in heavy}
-        times = self._in_turns([light, *({name: right[name]} for name in heavy)])
-        rows = []
-        for row in self.planned(problem, direction):
-            checked = found[row.provider]
-            spent = times.get(row.provider, checked)
-            told = {"skipped": spent}
-            if not isinstance(spent, str):
-                told = {"times": spent, "error": checked.error, "allowed": checked.allowed}
-            rows.append(replace(row, **told))
-        self.remember(rows)
-        return rows
+        blocks = {"block_q": tiling.block_q, "block_kv": tiling.block_kv} if tiling else {}
+        most, slow = (clock.available_bytes(self.cuda) or inf) / HEAVY, (clock.ON_CPU, clock.INTERPRETED)
+        found, groups, trial, reason = {}, {}, None, None
+        planned = zip(self.planned(problem, direction), self.entered(direction), strict=True)
+        for row, one in planned:
+            why = self._foreseen(one, problem, direction, tiling)
+            if not (why or trial or reason):
+                trial, reason = attempt(lambda: Trial.of(problem, self.cuda, direction), self.cuda)
+            call = why or reason or trial.checked(one.prepare, **(blocks if one.takes_blocks else {}))
+            found[row] = replace(row, skipped=call if isinstance(call, str) else None)
+            if isinstance(call, Checked):
+                alone = one.name if one.working_bytes(problem) > most else ""
+                repeats = self.repeats or (clock.ON_GPU if self.cuda else slow[one.ours])
+                groups.setdefault((alone, repeats), {})[row] = call
+        for (_, repeats), calls in sorted(groups.items(), key=lambda group: group[0][0]):
+            timed, why = attempt(lambda c=calls, r=repeats: in_turns(c, r, self.cuda), self.cuda)
+            found |= zip(calls, timed or [replace(row, skipped=why) for row in calls], strict=True)
+        self.remember(found.values())
+        return list(found.values())
 
     @property
     def cuda(self) -> bool:
@@ -82,22 +84,6 @@ class Bench:
                 work = known[row.provider].work(row.problem)
                 self.pace[row.provider, row.direction, row.problem.head_dim] = row.times.p50 / work
 
-    def _checked(
-        self, entered: list[Implementation], problem: Problem, direction: str, tiling: Tiling | None
-    ) -> dict[str, Checked | str]:
-        """The call of each whose result is right; of the others why they are left out."""
-        found: dict[str, Checked | str] = {}
-        trial = reason = None
-        blocks = {"block_q": tiling.block_q, "block_kv": tiling.block_kv} if tiling else {}
-        for one in entered:
-            if foreseen := self._foreseen(one, problem, direction, tiling):
-                found[one.name] = foreseen
-                continue
-            if trial is None and reason is None:
-                trial, reason = attempt(lambda: Trial.of(problem, self.cuda, direction), self.cuda)
-            found[one.name] = reason or trial.checked(one.prepare, **(blocks if one.takes_blocks else {}))
-        return found
-
     def _foreseen(
         self, one: Implementation, problem: Problem, direction: str, tiling: Tiling | None
     ) -> str | None:
@@ -114,20 +100,6 @@ class Bench:
         if seconds > self.limit:
             return f"would take about {seconds:,.1f} s per call; the limit here is {self.limit:g} s"
         return None
-
-    def _in_turns(self, groups: Iterable[dict[str, Callable]]) -> dict[str, Times | str]:
-        """Percentiles of each call, timed in turns with those of its group; or why it has none."""
-        times: dict[str, Times | str] = {}
-        slow = clock.ON_CPU, clock.INTERPRETED
-        usual = {one.name: clock.ON_GPU if self.cuda else slow[one.ours] for one in self.implementations}
-        repeats = dict.fromkeys(usual, self.repeats) if self.repeats else usual
-        for calls in filter(None, groups):
-            spent, reason = attempt(lambda c=calls: clock.interleaved(c, repeats, self.cuda), self.cuda)
-            if reason:
-                times |= dict.fromkeys(calls, reason)
-            else:
-                times |= {name: clock.percentiles(seconds) for name, seconds in spent.items()}
-        return times
 
 
 LONGEST = 3.0  # seconds per call

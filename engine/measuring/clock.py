@@ -51,12 +51,10 @@ def stopwatch(cuda: bool) -> Callable[[Callable], float]:
     return seconds
 
 
-def interleaved(
-    calls: Mapping[str, Callable], repeats: Mapping[str, Repeats], cuda: bool
-) -> dict[str, list[float]]:
+def interleaved(calls: Mapping[Any, Callable], repeats: Repeats, cuda: bool) -> dict[Any, list[float]]:
     """Seconds of every repeat of every call: rounds in random order, so that clock drift favours none."""
     clock, order = stopwatch(cuda), random.Random(0)
-    times: dict[str, list[float]] = {name: [] for name in calls}
+    times: dict[Any, list[float]] = {name: [] for name in calls}
     for name in calls:
         clock(calls[name])  # warm-up
     wanted = list(calls)
@@ -64,13 +62,13 @@ def interleaved(
         order.shuffle(wanted)
         for name in wanted:
             times[name].append(clock(calls[name]))
-        wanted = [name for name in wanted if wants_more(times[name], repeats[name])]
+        wanted = [name for name in wanted if wants_more(times[name], repeats)]
     return times
 
 
 def in_turns(calls: Mapping[Any, Callable], repeats: Repeats, cuda: bool) -> dict[Any, Times]:
     """Percentiles of every call, timed in turns, all repeated alike."""
-    spent = interleaved(calls, dict.fromkeys(calls, repeats), cuda) if calls else {}
+    spent = interleaved(calls, repeats, cuda) if calls else {}
     return {name: percentiles(seconds) for name, seconds in spent.items()}
 
 
