@@ -155,13 +155,11 @@ def _complaint(output: str) -> str:
 
 def parsed(text: str) -> list[Profiled]:
     """The kernels of `ncu --csv --page raw`, in the order they ran; other lines are passed over."""
-    header, units, *rows = [*csv.reader(line for line in text.splitlines() if line.startswith('"'))] or (
-        (),
-        (),
-    )
-    scales = {name: UNITS.get(unit.lower()) for name, unit in zip(header, units, strict=True) if "__" in name}
+    lines = (line for line in text.splitlines() if line.startswith('"'))
+    units, *rows = [*csv.DictReader(lines)] or ({},)
+    scales = {name: UNITS.get(unit.lower()) for name, unit in units.items() if "__" in name}
     found = []
-    for row in (dict(zip(header, row, strict=True)) for row in rows if len(row) == len(header)):
+    for row in (row for row in rows if None not in row and None not in row.values()):
         values = {name: _value(row[name], unit) for name, unit in scales.items() if unit}
         grid = tuple(int(part) for part in row["Grid Size"].strip("()").split(","))
         known = {name: value for name, value in values.items() if value is not None}
