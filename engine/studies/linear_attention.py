@@ -13,7 +13,7 @@ import numpy as np
 from engine.problem.gpu import Gpu
 from engine.studies.beyond import Cost
 from engine.studies.block_scales import apart
-from engine.trace.memory import Counted, memory_of
+from engine.trace.memory import Memory
 
 HEAD_DIM, CHUNK, BYTES, STATE_BYTES = 128, 64, 2, 4  # of a number of Q, K, V and O; of S
 LENGTHS = tuple(2**power for power in range(6, 18))
@@ -31,9 +31,10 @@ def recurrent(q, k, v, gates) -> np.ndarray:
     return out
 
 
-def execute(q, k, v, gates, chunk: int = CHUNK) -> tuple[Counted, np.ndarray]:
-    """The same by chunks, in float32, and the last state, which stays on the chip."""
-    memory = memory_of(Q=q, K=k, V=v, gates=gates, O=np.zeros_like(v))
+def execute(q, k, v, gates, chunk: int = CHUNK) -> tuple[Memory, np.ndarray]:
+    """The same by chunks: the memory, with O, and the last state, which stays on the chip in float32."""
+    arrays = {"Q": q, "K": k, "V": v, "gates": gates, "O": np.zeros_like(v)}
+    memory = Memory(arrays, dict.fromkeys(arrays, "float16"))
     state = np.zeros((k.shape[1], v.shape[1]), np.float32)
     for first in range(0, len(q), chunk):
         rows = (slice(first, min(first + chunk, len(q))),)
@@ -43,7 +44,7 @@ def execute(q, k, v, gates, chunk: int = CHUNK) -> tuple[Counted, np.ndarray]:
         out = (queries @ keys.T * within) @ values + (queries * np.exp(since)) @ state
         state = np.exp(since[-1]) * state + (keys * np.exp(since[-1] - since)).T @ values
         memory.store("O", rows, out)
-    return Counted.of(memory, memory.arrays["O"]), state
+    return memory, state
 
 
 def prompt(tokens: int, linear: bool, dim: int = HEAD_DIM, chunk: int = CHUNK) -> Cost:

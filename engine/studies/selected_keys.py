@@ -18,7 +18,6 @@ from engine.problem.dtype import round_e4m3
 from engine.problem.heads import kept
 from engine.problem.inputs import fits, make_inputs
 from engine.studies.beyond import text_heads
-from engine.trace.memory import Counted, memory_of, streamed
 from engine.trace.softmax import falling
 
 ALL, WINDOW, MEANS, BEST, INDEXER, TOKENS = "all", "window", "means", "best", "indexer", "tokens"
@@ -182,29 +181,6 @@ def shared(numbers: Subject, keys: int, queries: int = 64) -> tuple[float, int]:
     named = in_blocks(chosen(replace(numbers, every=True), MEANS, keys).astype(int), numbers.block) > 0
     tiles = [named[first : first + queries] for first in range(0, len(named), queries)]
     return float(np.mean([tile.any(0).sum() for tile in tiles])), count
-
-
-def named(visited: np.ndarray, block: int) -> np.ndarray:
-    """[rows, chosen] the numbers of the blocks that are visited, [rows, keys] bool; -1 behind them."""
-    there = in_blocks(visited.astype(int), block) > 0
-    order = np.argsort(~there, axis=1, kind="stable")
-    return np.where(np.take_along_axis(there, order, 1), order, -1)[:, : there.sum(1).max()]
-
-
-def execute(q, k, v, blocks: np.ndarray, block: int, ends: np.ndarray | None = None) -> Counted:
-    """One key head's queries over the blocks that a table names, a tile of all heads of a query each.
-
-    q is [heads, queries, d], scaled; blocks [queries, chosen], -1: none; O is like q. ends: keys that a query
-    may see; causal, the last query at the last key, unless given.
-    """
-    memory, out = memory_of(Q=q, K=k, V=v), np.zeros((*q.shape[:2], v.shape[1]), np.float32)
-    ends = np.arange(len(k) - q.shape[1] + 1, len(k) + 1) if ends is None else ends
-    for query, (row, end) in enumerate(zip(blocks, ends, strict=True)):
-        first = [int(each) * block for each in row if 0 <= each * block < end]
-        tiles = ((slice(at, min(at + block, end)),) for at in first)
-        loaded = ((memory.load("K", keys), memory.load("V", keys), True) for keys in tiles)
-        out[:, query] = streamed(memory.load("Q", (slice(None), query)), 1.0, loaded, v.shape[1])[0]
-    return Counted.of(memory, out)
 
 
 @lru_cache(maxsize=128)

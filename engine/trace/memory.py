@@ -1,7 +1,6 @@
 """HBM as arrays of which every access is counted, an SRAM of limited size, and tiles streamed through it."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -83,23 +82,3 @@ def streamed(
         m = new
     some = np.where(total == 0, number(1), total)
     return out / some[:, None], m + np.log(some)
-
-
-@dataclass(frozen=True)
-class Counted:
-    """What a schedule computed in float32, and bytes by tensor, as if each number had 16 bits."""
-
-    out: np.ndarray
-    read: dict[str, int]
-    written: dict[str, int]
-
-    @classmethod
-    def of(cls, memory: Memory, out: np.ndarray) -> "Counted":
-        """What has moved through a memory so far."""
-        ways = memory.read, memory.written
-        return cls(out, *({name: way[name] // 2 for name in memory.arrays} for way in ways))
-
-
-def memory_of(**arrays: np.ndarray) -> Memory:
-    """A memory of float32 arrays that counts, and whose chip has room for all."""
-    return Memory(arrays, dict.fromkeys(arrays, "float32"), 0, "")
