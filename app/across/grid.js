@@ -39,7 +39,7 @@ export class GridPanel {
       { u, theme, ctx } = pen,
       { chunks, owners } = run,
       colors = model.owners[theme.name],
-      several = model.runs.filter(({ ring }) => ring).length > 1,
+      several = model.runs.length > 1,
       numbered = map.each > 12 * u,
       title = pen.text(several ? run.name : "S, by GPU", box.x, box.y + 14 * u, {
         ...{ size: 13, weight: 650, room: box.w },

@@ -133,23 +133,6 @@ def test_what_no_query_needs_is_not_sent():
     assert moved(Layout(4000, 4, False), False, None, True) == (12 * 1000, 12 * 1000)
 
 
-@pytest.mark.parametrize("ring", [True, False])
-def test_gradients_wait_side_by_side_at_their_owners(ring, monkeypatch):
-    monkeypatch.setattr("kernels.distributed.layout.EPOCH", 3)
-    layout = Layout(50, 5, True)
-    every = [planned(layout, rank, True, None, ring, 2) for rank in range(5)]
-    for start in range(0, len(every[0].rounds), 3):
-        places = {
-            (t.target, row)
-            for each in every[0].rounds[start : start + 3]
-            for t in each.returns
-            for row in range(t.put, t.put + t.rows)
-        }
-        sent = sum(t.rows for each in every[0].rounds[start : start + 3] for t in each.returns)
-        assert len(places) == sent
-        assert max((row for _, row in places), default=-1) < every[0].inbox_rows
-
-
 def a_call(dtype, device) -> Call:
     q = torch.ones(2, 3, 20, 24, dtype=dtype, device=device)
     call, _ = chosen(q, q, q, False, None, None, "auto", None, None)
