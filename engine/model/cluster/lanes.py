@@ -95,7 +95,7 @@ def _ring(spread: Spread, backward: bool) -> Iterator[Mark]:
                     yield Mark(gpu, kind, later, source, begin, begin + spent)
     for gpu in range(spread.gpus):
         yield Mark(gpu, PACKING, 0, gpu, 0.0, starts[0])
-        yield Mark(gpu, MERGING, spread.gpus, gpu, starts[-1], starts[-1] + merging(spread))
+        yield Mark(gpu, MERGING, spread.gpus, gpu, starts[-1], starts[-1] + merging(spread, backward))
 
 
 def _owner(spread: Spread, gpu: int, number: int) -> int:

@@ -56,7 +56,7 @@ def modelled(spread: Spread, backward: bool = False) -> ClusterTime:
     """The modelled time of a pass, forward or backward alone; as fast for 10,000 GPUs as for two."""
     seconds = one = one_gpu_seconds(spread.problem, spread.hardware, backward)
     if spread.gpus > 1 and spread.by_steps:
-        seconds = round_starts(spread, backward)[-1] + merging(spread)
+        seconds = round_starts(spread, backward)[-1] + merging(spread, backward)
     elif spread.gpus > 1:
         last = steps(spread, backward)[-1]
         seconds = last.end + TAIL * len(_calls(spread)) * (last.kind == COMPUTING)
@@ -104,9 +104,10 @@ def publishing(spread: Spread) -> float:
     return _moving(spread, 2 * 2 * spread.problem.kv_heads)
 
 
-def merging(spread: Spread) -> float:
-    """Seconds in which a ring's partial results, one per round, become one."""
-    return _moving(spread, (spread.gpus + 1) * spread.problem.heads)
+def merging(spread: Spread, backward: bool = False) -> float:
+    """Seconds in which a ring's partial results, one per round, become one: O, or dQ, dK and dV."""
+    results = spread.problem.heads + 2 * backward * spread.problem.kv_heads
+    return _moving(spread, (spread.gpus + 1) * results)
 
 
 def steps(spread: Spread, backward: bool = False) -> list[Step]:
