@@ -45,12 +45,18 @@ def payload(experiment: Experiment) -> bytes:
         )
 
     start = max(low[0], low[1] - memory)
-    peak, slope = place(high[0], roof), place(start, start + memory)
+    slope, turn, peak = place(start, start + memory), place(*ridge), place(high[0], roof)
     fixed = [
         ("FLOPs per second", 0, TOP - 0.03, "ink"),
-        ("FLOPs per byte across HBM", 0.99, 0.995, "muted", "right"),
+        ("FLOPs per byte across HBM", 0.99, 0.97, "muted", "right"),
         ("peak of the tensor cores", 0.97, peak[1] - 0.02, "muted", "right"),
-        ("peak of HBM", slope[0] + 0.04, slope[1] - 0.01, "muted"),
+        (
+            "peak of HBM",
+            max(0.17, (slope[0] + turn[0]) / 2),
+            (slope[1] + turn[1]) / 2 - 0.03,
+            "muted",
+            "right",
+        ),
     ]
     frames, longest = [], steps[0][2]
     for n, ((_, _, end), (intensity, rate)) in enumerate(zip(steps, places(experiment), strict=True)):
@@ -73,6 +79,6 @@ def payload(experiment: Experiment) -> bytes:
         ]
         frames.append(Frame(boxes, TOLD[n].format(end=seconds_text(end), **said), facts, words))
     tones = [tone for colour in COLOURS for tone in ("panel", colour)] + ["O"] * (len(at) + 1)
-    lines = [("muted", [slope, place(*ridge), peak])]
+    lines = [("muted", [slope, turn, peak])]
     note = ["modelled", gpu.name, "own blocks"]
     return shapes(BRIDGE.title, note, tones, frames, wide=True, opaque=True, lines=lines)
