@@ -75,15 +75,13 @@ def test_experts_give_each_token_what_its_own_weigh(tiny):
     h = made.make(made.rows, 64)
     lots = made.lots[0]
     values, chosen = lots.topk(2)
-    expected = torch.stack(
-        [
-            sum(
-                weight * layers.mlp(row[None], [up[expert], down[expert]])[0]
-                for weight, expert in zip(weights, ids, strict=True)
-            )
-            for row, weights, ids in zip(h, values.softmax(-1), chosen, strict=True)
-        ]
-    )
+
+    def weighed(row, weights, ids):
+        each = zip(weights, ids, strict=True)
+        return sum(weight * layers.mlp(row[None], [up[at], down[at]])[0] for weight, at in each)
+
+    tokens = zip(h, values.softmax(-1), chosen, strict=True)
+    expected = torch.stack([weighed(*token) for token in tokens])
     assert close(layers.experts(h, [router, up, down], lots, 2), expected)
 
 
