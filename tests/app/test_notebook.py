@@ -52,9 +52,8 @@ def test_sliders_bring_the_same_frame_new_numbers_and_say_what_is_wrong():
     controls = pytest.importorskip("app.notebook.controls")
     one = Experiment.of(seq=256)
     drawn = []
-    made = controls.Controls.of(
-        "frame", one, show(one).drawn[0], lambda each: drawn.append(each) or show(each).drawn[0]
-    )
+    draw = lambda each: drawn.append(each) or show(each).drawn[0]  # noqa: E731
+    made = controls.Controls.of("frame", one, show(one).drawn[0], draw)
     assert {each["name"]: each["value"] for each in fields(one)} == {
         "seq": 256, "block_q": 64, "block_kv": 64, "causal": False
     }  # fmt: skip

@@ -75,9 +75,8 @@ def test_from_whatever_folder_it_starts_it_keeps_to_its_own_configuration_and_se
 
 def test_pandas_is_whole_before_any_page_can_ask_for_it():
     """Plotly takes it from sys.modules, where another visitor's thread may have it half loaded."""
-    imports = re.findall(
-        r"^(?:import|from) (\w+)", (ROOT / "app" / "dashboard.py").read_text("utf-8"), re.MULTILINE
-    )
+    text = (ROOT / "app" / "dashboard.py").read_text("utf-8")
+    imports = re.findall(r"^(?:import|from) (\w+)", text, re.MULTILINE)
     assert imports.index("pandas") < min(imports.index("streamlit"), imports.index("app"))
 
 

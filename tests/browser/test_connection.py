@@ -12,6 +12,7 @@ from tests.dashboard import served
 
 pytestmark = pytest.mark.browser
 LOST = "#connection-lost"
+AFTER = "(element) => getComputedStyle(element, '::after').content"
 ROOT = Path(__file__).resolve().parents[2]
 BROKEN = f"""
 import sys
@@ -41,11 +42,9 @@ def test_a_failure_is_one_sentence_and_after_a_restart_of_the_server_the_first_c
         page.goto(f"{before.address}/masks?seq=512")
         failure = page.get_by_test_id("stException")
         failure.wait_for()
-        words = (
-            "e => getComputedStyle(e.querySelector('[data-testid=stAlertContentError]'), '::after').content"
-        )
+        words = failure.get_by_test_id("stAlertContentError").evaluate(AFTER)
         (sentence,) = re.findall(r'content: "(Something.*?)";', SECTIONS["everywhere"], re.DOTALL)
-        assert failure.evaluate(words).strip('"') == sentence.replace("\\\n", "")
+        assert words.strip('"') == sentence.replace("\\\n", "")
         assert failure.inner_text().strip() == ""  # what Streamlit says, and its links, are hidden
         page.get_by_test_id("stSidebar").get_by_text("Head dimension").wait_for()
         page.get_by_role("link", name="Tiles").click()

@@ -28,6 +28,7 @@ ROOM = f"""() => {CHARTS}.map((chart) => {{
 }})"""
 HEADINGS = """() => [...document.querySelectorAll('.st-key-apart_traffic [data-testid=stColumn]')]
     .map((column) => column.querySelector('p').getBoundingClientRect().height)"""
+METRIC = "document.querySelector('[data-testid=stMetricValue]')"
 EXACT = 1  # pixel: what Plotly lets pass
 BLOCK = "window.__player.state()"
 
@@ -66,12 +67,10 @@ def test_the_playhead_walks_to_the_end_and_switching_the_overlap_off_redraws_lan
     page.keyboard.press("End")
     ended = page.evaluate(BLOCK)
     assert (ended["playing"], ended["time"]) == (False, ended["longest"])
-    time = page.locator("[data-testid=stMetricValue]").first.inner_text()
+    time = page.evaluate(f"{METRIC}.innerText")
     page.get_by_role("button", name="Softmax under products").click()
     settled(page)
-    page.wait_for_function(
-        "time => document.querySelector('[data-testid=stMetricValue]').innerText !== time", arg=time
-    )
+    page.wait_for_function(f"time => {METRIC}.innerText !== time", arg=time)
     assert page.evaluate(BLOCK)["longest"] > ended["longest"]
     assert "Without softmax under products" in page.locator("[data-testid=stMain]").inner_text()
     drawn, moved = page.locator(".player").evaluate(FILMED)
@@ -123,9 +122,7 @@ def test_charts_leave_their_labels_room_and_terms_are_explained_here_and_on_the_
     assert max(heights) < 1.5 * min(heights)  # so that the charts below them are level
     page.wait_for_function(f"({MARKED})().some(([word]) => word === 'HBM')")
     settled(page)
-    page.evaluate(
-        "document.querySelector('[data-testid=stMain]').scrollTop = 350"
-    )  # the picture is above all words
+    page.evaluate("document.querySelector('[data-testid=stMain]').scrollTop = 350")  # to the first words
     words = [word for word, _, _ in page.evaluate(MARKED)]
     assert len(words) == len(set(words)) > 5  # the first of each alone is underlined
     tip = page.get_by_role("tooltip")

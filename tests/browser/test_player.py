@@ -121,10 +121,9 @@ def test_it_plays_calmly_where_that_is_asked_wears_the_pages_theme_and_fits_ever
         page.wait_for_function(GROUND, arg=[player, ground])
     for width, height in ((1440, 900), (1920, 1080), (1280, 800)):
         page.set_viewport_size({"width": width, "height": height})
-        page.wait_for_function(
-            f"({BOX})('.player').bottom <= innerHeight && ({BOX})('.player').right <= innerWidth"
-        )
-        page.wait_for_function(f"({BOX})('.player').bottom > innerHeight - 60")  # and uses it
+        page.wait_for_function(f"({BOX})('.player').right <= innerWidth")
+        page.wait_for_function(f"innerHeight - ({BOX})('.player').bottom >= 0")
+        page.wait_for_function(f"innerHeight - ({BOX})('.player').bottom < 60")  # and uses it
         if width == 1920:
             page.wait_for_function(f"(small) => ({BOX})('.transport').height > 1.2 * small", arg=small)
     page.get_by_role("button", name="Full screen").click()

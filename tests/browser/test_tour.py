@@ -50,9 +50,7 @@ def at_step(page, number: int):
     told(page).wait_for(state="detached")  # Streamlit takes away what is gone when the run ends
 
 
-def test_a_remote_leads_on_each_answer_after_its_vote_and_all_fits_a_low_screen_in_large_type(
-    page, dashboard
-):
+def test_a_remote_leads_on_each_answer_after_its_vote_and_all_fits_in_large_type(page, dashboard):
     page.set_viewport_size({"width": 1280, "height": 720})
     opened(page, f"{dashboard}/tour?present=true")
     for number in range(1, DENSE + 1):
@@ -84,9 +82,8 @@ def test_the_lecturers_window_follows_the_presented_one_and_leads_it(page, dashb
     assert following.inner_text() == "The lesson, and how to use it"
     assert lectern.locator('[data-is="answer"]').inner_text() == "1.1×"
     assert lectern.locator('[data-is="time"]').inner_text() == "0:00"
-    assert re.search(
-        r"^\d+ min for this step, until \d+:00\.$", lectern.locator('[data-is="plan"]').inner_text()
-    )
+    plan = lectern.locator('[data-is="plan"]').inner_text()
+    assert re.search(r"^\d+ min for this step, until \d+:00\.$", plan)
     step = file.load("attention").steps[STEPS - 2]
     assert lectern.locator('[data-is="notes"]').inner_text() == step.notes
     assert lectern.locator('[data-is="late"]').inner_text() == ""

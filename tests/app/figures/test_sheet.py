@@ -30,13 +30,9 @@ def test_units_of_several_stand_behind_their_numbers():
 
 
 def test_a_pages_table_carries_the_engines_bytes():
-    sheets = re.findall(
-        r"data-title='Bytes by algorithm and level' data-sheet='([^']*)'", html(opened("traffic"))
-    )
-    head, _, requested, *_ = json.loads(unescape(sheets[0]))
+    told = r"data-title='Bytes by algorithm and level' data-sheet='([^']*)'"
+    head, _, requested, *_ = json.loads(unescape(re.search(told, html(opened("traffic")))[1]))
     assert head[1:] == ["Standard", "Flash 1", "Flash 2"]
-    expected = [
-        simulate(Experiment.of(algorithm=name)).traffic.requested.total
-        for name in ("standard", "flash1", "flash2")
-    ]
-    assert requested == ["requested from L2", *(f"{each} B" for each in expected)]
+    for algorithm, cell in zip(("standard", "flash1", "flash2"), requested[1:], strict=True):
+        assert cell == f"{simulate(Experiment.of(algorithm=algorithm)).traffic.requested.total} B"
+    assert requested[0] == "requested from L2"

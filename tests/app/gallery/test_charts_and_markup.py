@@ -84,12 +84,8 @@ def test_a_formula_that_is_none_is_shown_as_it_is_written():
 
 def test_words_are_shown_as_they_are_meant_and_html_as_it_is_written():
     made = html("**S** of `N < d`, <b>x</b>, $N$\n\n- one\n\n# Two\n\n```python\na < b\n```")
-    parts = (
-        "<strong>S</strong> of <code>N &lt; d</code>, &lt;b&gt;x&lt;/b&gt;",
-        "<h3>Two</h3>",
-        "<li>one</li>",
-    )
-    for part in (*parts, "<mi>N</mi>", "<pre tabindex='0'><code>a &lt; b\n</code></pre>"):
+    parts = ("<strong>S</strong> of <code>N &lt; d</code>, &lt;b&gt;x&lt;/b&gt;", "<h3>Two</h3>")
+    for part in (*parts, "<li>one</li>", "<mi>N</mi>", "<pre tabindex='0'><code>a &lt; b\n</code></pre>"):
         assert part in made
 
 

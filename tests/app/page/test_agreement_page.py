@@ -50,9 +50,8 @@ def test_reads_that_lie_in_the_range_are_counted_beside_the_models_errors(own_wo
 
 def test_a_tile_beyond_its_tolerance_is_at_the_end_of_the_scale():
     tiles = np.array([[1e-6, np.nan], [0.0, 2e-3]])
-    agreement = Agreement(
-        Experiment.of(), "a CPU", True, {"m": 1e-3}, {("m", pair): tiles for pair in PAIRS}, "2026-01-01"
-    )
+    differ = {("m", pair): tiles for pair in PAIRS}
+    agreement = Agreement(Experiment.of(), "a CPU", True, {"m": 1e-3}, differ, "2026-01-01")
     assert not agreement.holds("m")
     heat, skipped = Figure(differences(agreement, "m", PAIRS[0], palette(True))).data
     assert np.asarray(heat.z)[0, 0] == pytest.approx(-3)

@@ -45,9 +45,8 @@ def test_the_headline_has_the_time_beside_that_in_turns_and_claims_no_gain_where
     for seq, gains in (("4096", True), ("64", False)):
         app = open_app("flash3", seq=seq, head_dim="128")
         experiment = Experiment.of(seq=int(seq), head_dim=128)
-        now, apart = (
-            seconds_text(variant(experiment, which).seconds) for which in (ALL, ALL - {"overlapped"})
-        )
+        times = (variant(experiment, which).seconds for which in (ALL, ALL - {"overlapped"}))
+        now, apart = map(seconds_text, times)
         assert (now != apart) == gains
         said = app.header[0].value
         assert (f"tensor cores: {now}, not {apart} (modelled)." in said) == gains
@@ -110,9 +109,8 @@ def test_switching_a_technique_of_blackwell_off_says_what_it_costs(open_app):
     app = opened(open_app)
     pills(app, "blackwell").set_value([key for key in FOURTH if key != "polynomials"]).run()
     assert "Without part of the exponentials by polynomials: All exponentials go through" in words(app)
-    left, full = (
-        fourth(Experiment.of(seq=4096, head_dim=128), each) for each in (WHOLE - {"polynomials"}, WHOLE)
-    )
+    experiment = Experiment.of(seq=4096, head_dim=128)
+    left, full = (fourth(experiment, each) for each in (WHOLE - {"polynomials"}, WHOLE))
     assert metrics(app)["Rate in the loop, modelled"] == f"{left.tflops:,.0f} TFLOP/s"
     assert times_text(left.tflops, full.tflops) in app.header[0].value
 

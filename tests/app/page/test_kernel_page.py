@@ -54,9 +54,8 @@ def test_words_that_nobody_knows_are_one_sentence_and_the_end(monkeypatch, capsy
      ("192.168.1.7", True), ("::", True), ("example.org", True), (None, True), ("", True)],
 )  # fmt: skip
 def test_it_is_refused_unless_only_this_machine_can_reach_it(monkeypatch, address, refused):
-    monkeypatch.setattr(
-        command_line.st, "get_option", {"server.address": address, "server.allowedHosts": []}.get
-    )
+    told = {"server.address": address, "server.allowedHosts": []}
+    monkeypatch.setattr(command_line.st, "get_option", told.get)
     sentence = command_line.refusal()
     assert (sentence is not None) == refused
     if refused:

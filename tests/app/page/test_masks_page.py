@@ -30,10 +30,8 @@ def pictures(page) -> list[str]:
 def test_the_table_has_each_number_below_its_name():
     """16 x 16 tiles of 64 x 64, causal: 136 of them, for 16 heads of d 64."""
     shown = html(unfolded(opened("masks", seq=1024, documents=16, window=300), "masks"))
-    rows = {
-        name: re.findall(r"<td>(.*?)</td>", cells)
-        for name, cells in re.findall(r"<td class='words'>([^<]*)</td>(.*?)</tr>", shown)
-    }
+    row = r"<td class='words'>([^<]*)</td>(.*?)</tr>"
+    rows = {name: re.findall(r"<td>(.*?)</td>", cells) for name, cells in re.findall(row, shown)}
     columns = re.findall(r"<th scope='col'[^>]*>([^<]*)", shown)
     one = simulate(Experiment.of(seq=1024, causal=True))
     flops, read = 16 * 136 * 4 * 64**3, 16 * (2 * 1024 * 64 + 136 * 2 * 64 * 64) * 2 + 16 * 1024 * 4
@@ -63,12 +61,9 @@ def test_documents_set_here_are_the_scenarios():
 def test_a_picture_fills_exactly_the_visited_tiles():
     experiment = Experiment.of(seq=256, block_q=64, block_kv=32, causal=True)
     bounds = key_bounds(experiment.problem, experiment.tiling)
-    svg = base64.b64decode(
-        re.search(
-            "base64,([^']+)'",
-            figures.multiples([figures.Panel("a", "b", density(bounds, 8))], experiment.problem, COLOURS),
-        )[1]
-    ).decode()
+    panel = figures.Panel("a", "b", density(bounds, 8))
+    drawn = figures.multiples([panel], experiment.problem, COLOURS)
+    svg = base64.b64decode(re.search("base64,([^']+)'", drawn)[1]).decode()
     wide, high, filled = 48, 96, np.zeros((4, 8))  # tiles of 64 queries and 32 keys: twice as high as wide
     for x, y, width, height, opacity in re.findall(
         r"<rect x='(\d+)' y='(\d+)' width='(\d+)' height='(\d+)' fill-opacity='([\d.]+)'/>",
@@ -115,10 +110,8 @@ def test_recorded_masks_are_told_beside_the_plain_rate(monkeypatch):
     page = unfolded(opened("masks"), "mask times")
     shown = html(page)
     assert ">Documents, causal, 5 of 1 to 8,192 keys</td><td>18.2%<" in shown
-    assert (
-        ">Causal with sinks, keys up to its own</td><td>50.0%</td><td>3.67 ms</td><td>300</td><td>75%</td>"
-        in shown
-    )
+    cells = "<td>50.0%</td><td>3.67 ms</td><td>300</td><td>75%</td>"
+    assert f">Causal with sinks, keys up to its own</td>{cells}" in shown
     assert "Recorded on NVIDIA H200, 2026-11-21: times of" in page.caption[-1].value
     monkeypatch.setattr("app.page.masks.chosen_recording", lambda: None)
     assert "No recording shown here" in page.run().main.markdown[0].value

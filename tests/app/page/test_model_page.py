@@ -42,9 +42,8 @@ def test_a_pasted_config_is_shown_and_a_wrong_one_says_each_field():
     shown = opened("model")
     shown.text_area(key="model config text").set_value(json.dumps(config)).run()
     assert shown.header[0].value.startswith("In your model, attention takes")
-    shown.text_area(key="model config text").set_value(
-        json.dumps({**config, "num_attention_heads": -3})
-    ).run()
+    wrong = json.dumps({**config, "num_attention_heads": -3})
+    shown.text_area(key="model config text").set_value(wrong).run()
     assert "num_attention_heads is -3; it must be a whole number from 1 to 1,024." in words(shown)
 
 

@@ -12,10 +12,9 @@ from tests.app.player.test_player_payload import unpack
 
 def shown(app) -> dict:
     """The header of the payload of the page's picture, its scores with -inf where they are masked."""
-    (picture,) = (
-        each for each in app.main.get("bidi_component") if each.proto.component_name == RESCALE.name
-    )
-    header, _ = unpack(picture.proto.bytes)
+    drawn = [each.proto for each in app.main.get("bidi_component")]
+    (picture,) = (each for each in drawn if each.component_name == RESCALE.name)
+    header, _ = unpack(picture.bytes)
     return header | {"scores": [-np.inf if score is None else score for score in header["scores"]]}
 
 

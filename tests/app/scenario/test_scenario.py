@@ -149,9 +149,8 @@ def test_a_widget_begins_with_its_value_so_that_a_rerun_in_the_midst_of_drawing_
     off = [app.session_state[f"scenario {name}"] for name in ("before", "after", "seq_kv")]
     assert off == [76, 0, None]
     assert not any(slider.proto.set_value for slider in app.sidebar.select_slider)
-    begins = {
-        slider.key: slider.options[int(slider.proto.default[0])] for slider in app.sidebar.select_slider
-    }
+    sliders = app.sidebar.select_slider
+    begins = {each.key: each.options[int(each.proto.default[0])] for each in sliders}
     begins |= {box.key: box.options[box.proto.default] for box in app.sidebar.selectbox}
     begins |= {field.key: str(int(field.proto.default)) for field in app.sidebar.number_input}
     begins |= {field.key: field.proto.default for field in app.sidebar.text_input}

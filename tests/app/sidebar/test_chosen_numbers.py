@@ -64,12 +64,11 @@ def test_the_map_has_every_head_where_pressing_it_leads():
     figure = heads_map(found, DARK)
     assert len(figure["data"]) == len(MEASURES)
     tokens, layers = layers_of(TYPED)
+    rounded = lambda one: one.astype(np.float16).astype(float)  # noqa: E731
     first = figure["data"][0]
     for (layer, head), told in zip(first["customdata"], first["text"], strict=True):
         q, k, _ = layers[layer]
-        scores = (
-            q[head].astype(np.float16).astype(float) @ k[head // 2].astype(np.float16).astype(float).T / 8
-        )
+        scores = rounded(q[head]) @ rounded(k[head // 2]).T / 8
         weights = np.exp(np.where(np.tri(len(tokens)), scores, -np.inf))
         share = (weights[:, 0] / weights.sum(1)).mean()
         assert told == f"{share:.0%}"

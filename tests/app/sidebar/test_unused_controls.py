@@ -34,9 +34,8 @@ def test_a_control_without_effect_is_greyed_with_the_reason_and_has_none(open_ap
 def test_every_control_that_can_be_greyed_is_a_parameter_and_works_elsewhere(open_app):
     assert set(CONTROLS) < PARAMETERS.keys()
     sidebar = open_app("traffic").sidebar
-    assert not any(
-        one.disabled for one in (*sidebar.selectbox, *sidebar.select_slider, *sidebar.number_input)
-    )
+    numbers = (*sidebar.select_slider, *sidebar.number_input)
+    assert not any(one.disabled for one in (*sidebar.selectbox, *numbers))
     sidebar = open_app("claims").sidebar
     assert all(one.disabled for one in (*sidebar.select_slider, *sidebar.number_input))
 

@@ -17,15 +17,8 @@ from app.take_home import snippet
 from engine import Experiment, simulate
 
 ROOT = Path(__file__).resolve().parents[3]
-SMALL = {
-    "heads": 2,
-    "kv_heads": 1,
-    "seq": 48,
-    "head_dim": 16,
-    "block_q": 16,
-    "block_kv": 32,
-    "dtype": "float32",
-}
+SMALL = {"heads": 2, "kv_heads": 1, "seq": 48, "head_dim": 16, "block_q": 16, "block_kv": 32}
+SMALL |= {"dtype": "float32"}
 
 
 def test_the_offline_file_carries_its_payload_and_asks_for_nothing():
@@ -75,10 +68,8 @@ def test_the_kernels_lines_run_as_shown():
     if find_spec("triton") is None:
         pytest.skip("Triton is not installed here")
     algorithms = ("flash2", "split_kv")
-    shown = [
-        snippet.kernel(Experiment.of(**SMALL, algorithm=one, causal=True, window=30, splits=2))
-        for one in algorithms
-    ]
+    asked = SMALL | {"causal": True, "window": 30, "splits": 2}
+    shown = [snippet.kernel(Experiment.of(**asked, algorithm=each)) for each in algorithms]
     assert ran(*shown) == ["torch.Size([1, 2, 48, 16]) torch.float32\n"] * 2
     assert [one for one, lines in zip(algorithms, shown, strict=True) if "splits=2" in lines] == ["split_kv"]
 

@@ -67,10 +67,8 @@ def test_a_lecture_is_a_slide_for_each_question_and_each_answer_with_a_film_and_
 
 
 def test_markdown_is_words_on_a_slide():
-    assert (
-        slides.plain("**S** is `N`.\nNot [more](tiles)\n\n```python\nx = 1\n```\nEnd.")
-        == "S is N. Not more\n\nEnd."
-    )
+    markdown = "**S** is `N`.\nNot [more](tiles)\n\n```python\nx = 1\n```\nEnd."
+    assert slides.plain(markdown) == "S is N. Not more\n\nEnd."
 
 
 MOVING = cutting(cuts(Experiment.of(seq=16384, head_dim=128))[:2])

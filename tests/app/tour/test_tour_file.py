@@ -90,31 +90,18 @@ def test_a_step_may_ask_nothing():
     [
         ("flash2.dram_bytes <", "flash2.dram_bytes >", "line 8: 0 choices are true; exactly one must be"),
         ("flash2.flops <", "flash2.flops ==", "line 8: 2 choices are true; exactly one must be"),
-        (
-            "| flash2.flops < standard.flops",
-            "| flash2.flops",
-            "line 8: choice: 'flash2.flops' is not a cond",
-        ),
+        ("flops < standard.flops", "flops", "line 8: choice: 'flash2.flops' is not a cond"),
         ("{flops}", "{flop}", "line 8: choice: 'flop' is not a quantity"),
         ('"Bytes" | flash2.dram_bytes < standard.dram_bytes', "3", "line 9: choices must be all numbers, or"),
         ('choice: "Bytes"', 'choices: "Bytes"', "line 9: 'choices: "),
-        (
-            "picture: by hand",
-            "picture: draw time",
-            "line 8: choice must be left out: the",
-        ),
+        ("picture: by hand", "picture: draw time", "line 8: choice must be left out: the"),
         ("reveals: player", "reveals: film", "line 6: reveals is 'film'; it must be one of "),
         ("do less of?", "do {less} of?", "line 7: question: 'less' is not a quantity"),
-        ("answer: keys", "answer: key", "line 10: answer: 'key' is not a quantity"),
         ("question: What does it do less of?\n", "", "line 3: the step has no question"),
         ("answer: keys", "answer: " + "1+" * 3000 + "1", "line 10: answer: '1+1"),
         ("answer: keys", "answer: 1e400", "line 10: answer: a number of the expression is beyond 1e+30"),
         ("answer: keys", "answer: 1e20 * 1e20", "line 10: answer: a number of the expression is beyond"),
-        (
-            "answer: keys",
-            "minutes: 1 2",
-            "line 10: minutes is '1 2'; it must be 3 whole numbers from 0 to 90",
-        ),
+        ("answer: keys", "minutes: 1 2", "line 10: minutes is '1 2'; it must be 3 whole numbers from 0"),
         ("answer: keys", "minutes: 1 2 91", "line 10: minutes is '1 2 91'; it must be 3 whole numbers"),
         ("answer: keys", "notes: {key}", "line 10: notes: 'key' is not a quantity"),
         ("do less of?", "do ![x](http://a.b) of?", "line 7: '![x](' cannot be shown; a tour holds no"),
@@ -149,10 +136,7 @@ def test_the_chips_memory_is_told_in_the_kb_of_every_other_page():
         (written(choice="1\nchoice: 2 +"), "line 8: choice: '2 +' is not an expression"),
         (written(choice="16"), "line 7: choices must be 2 to 5 different ones"),
         (written(choice="16\nchoice: query_blocks"), "line 7: choices must be 2 to 5 different ones"),
-        (
-            written(choice="1\nchoice: 2"),
-            "line 7: the answer is 16, 0 choices fit; exactly one must be",
-        ),
+        (written(choice="1\nchoice: 2"), "line 7: the answer is 16, 0 choices fit; exactly one must be"),
         (written(choice="15\nchoice: 16"), "line 7: the answer is 16, 2 choices fit"),
         (written(choice=None), "line 3: the step has no choice; it must have scenario, "),
         (written("See {k_read}."), "line 11: text: 'k_read' is not a quantity"),
@@ -179,7 +163,7 @@ def test_every_tour_of_ours_is_whole(name, steps):
 
 
 def test_every_tour_is_a_page_of_the_static_site_with_files_of_its_own():
-    first, second = contents.picture("tour").files()
+    first, second = contents.picture("tour").files("tour")
     assert (first.name, second.name, second.title) == ("tour.html", "blackwell.html", file.title("blackwell"))
     framed = second.draw().framed
     assert len(framed) > 5
