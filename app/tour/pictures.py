@@ -71,9 +71,9 @@ def _grid(experiment: Experiment, colours: Palette) -> str:
 
 def _lanes(experiment: Experiment, colours: Palette) -> None:
     """A lane for each algorithm whose time was recorded, below what the times are of, when and where."""
-    times = recorded_times(experiment.problem, experiment.hardware)
-    there = (name for name in IN_RACE if name in times.seconds)
-    st.markdown(f"**The race**, {times.origin}")
+    origin, times = recorded_times(experiment.problem, experiment.hardware)
+    there = (name for name in IN_RACE if times.get(name))
+    st.markdown(f"**The race**, {origin}")
     st.html(figures.lanes([implementation({"provider": name, "label": name}) for name in there]))
 
 

@@ -243,11 +243,8 @@ def measured(say: Callable[[str], None]) -> Calibration:
         getattr(properties, name, 0) for name in ("clock_rate", "memory_clock_rate", "memory_bus_width")
     )  # kHz, kHz and bits
     return Calibration(
-        gpu=where.gpu,
-        driver=where.driver,
+        **{name: getattr(where, name) for name in ("gpu", "driver", "commit", "date")},
         versions=", ".join(f"{name} {where.versions.get(name)}" for name in ("torch", "triton")),
-        commit=where.commit,
-        date=where.date,
         capability=f"{properties.major}.{properties.minor}",
         sms=bench.sms,
         shared_bytes_block=properties.shared_memory_per_block_optin,

@@ -113,16 +113,14 @@ def _asked(name: str, experiment: Experiment) -> Answer:
 
 
 def _recorded(provider: str, experiment: Experiment) -> Answer:
-    found = recorded_times(experiment.problem, experiment.hardware)
-    if not found.providers:
+    _, seconds = recorded_times(experiment.problem, experiment.hardware)
+    if not seconds:
         raise AnswerError(f"{experiment.gpu.with_article} has no recording; it must be a GPU that has one")
-    if provider not in found.providers:
-        raise AnswerError(
-            f"{quoted(provider)} is in no recording; it must be one of {', '.join(found.providers)}"
-        )
-    if provider not in found.seconds:
+    if provider not in seconds:
+        raise AnswerError(f"{quoted(provider)} is in no recording; it must be one of {', '.join(seconds)}")
+    if seconds[provider] is None:
         raise AnswerError(f"{provider} was not recorded for this problem; it must be one that was")
-    return Answer(found.seconds[provider], SECONDS, RECORDED)
+    return Answer(seconds[provider], SECONDS, RECORDED)
 
 
 def _unit(answer: Answer) -> str:
@@ -153,21 +151,12 @@ def _bounded(found: Answer) -> Answer:
     return found
 
 
-@dataclass(frozen=True)
-class RecordedTimes:
-    """Median seconds by provider, and where and when they were recorded; `providers` are all there are."""
-
-    origin: str
-    seconds: Mapping[str, float]
-    providers: tuple[str, ...]
-
-
 @lru_cache(maxsize=64)
-def recorded_times(problem: Problem, hardware: str) -> RecordedTimes:
-    """The forward times of a problem on the GPU of a preset's key; none where it was not recorded."""
+def recorded_times(problem: Problem, hardware: str) -> tuple[str, Mapping[str, float | None]]:
+    """Where and when a GPU, by a preset's key, was recorded, and the problem's forward times: median seconds
+    by provider, None where one was not recorded for it."""
     recording = next((each for each in recordings() if is_of(each, hardware)), None)
-    if recording is None:
-        return RecordedTimes("", {}, ())
-    rows = [row for row in recording.timings if row.direction == FORWARD]
-    times = {row.provider: row.times.p50 for row in rows if row.problem == problem and row.times is not None}
-    return RecordedTimes(recording.origin, times, tuple(dict.fromkeys(row.provider for row in rows)))
+    rows = [row for row in recording.timings if row.direction == FORWARD] if recording else []
+    times: dict[str, float | None] = dict.fromkeys(row.provider for row in rows)
+    times |= {row.provider: row.times.p50 for row in rows if row.problem == problem and row.times}
+    return recording.origin if recording else "", times
