@@ -14,6 +14,7 @@ from engine.model.unfused_rows import (
     REGISTER_BYTES,
     has_rows,
     is_softmax,
+    number_by_number,
     rows_registers,
     softmax_registers,
     softmax_warps,
@@ -31,9 +32,10 @@ RESERVED = KIB  # bytes of shared memory that the GPU takes for itself, per bloc
 WARP = 32  # threads
 MOST_REGISTERS = 255  # of a thread: CUDA C++ Programming Guide
 COPIED_AT_ONCE = 16  # bytes, the most that a thread copies by one instruction
-# Registers of a thread beside its sums, for addresses and what is on its way, in compiled code; more to tell
-# which scores a causal mask or padding hides, and which a window; and more where sums come from memory and go
-# back, without a mask and under one.
+# Registers of a thread beside its sums, for addresses and what is on its way, in compiled code: of few sums
+# of a narrow head, and else; more to tell which scores a causal mask or padding hides, and which a window;
+# and more where sums come from memory and go back, without a mask and under one.
+NARROW_COLUMNS, FEW_SUMS, NARROW_WORKING = 64, 40, 32
 WORKING, EDGE, WINDOW = 48, 4, 24
 RETURNING, MASKED_RETURNING = 32, 24
 # Where sums and addresses of a visit's copies leave a thread of online softmax no registers, as at head dim
@@ -69,13 +71,15 @@ def _working(schedule: Schedule, phase: Phase, threads: int) -> float:
     mask, head_dim = schedule.problem.mask, schedule.problem.head_dim
     if is_softmax(phase):
         return softmax_registers(schedule, phase, threads)
+    narrow = columns(head_dim) <= NARROW_COLUMNS and _sums(schedule, phase, threads) <= FEW_SUMS
+    working = NARROW_WORKING if narrow and not number_by_number(schedule, phase) else WORKING
     if has_rows(phase):
-        return rows_registers(schedule, phase, threads, columns(head_dim), WORKING)
+        return working + rows_registers(schedule, phase, threads, columns(head_dim))
     if phase.rewritten:
         return WORKING + (MASKED_RETURNING if mask.hides else RETURNING)
     if mask.window is not None:
         return WORKING + WINDOW
-    return WORKING + EDGE * (mask.causal or padding(schedule.problem) > 1)
+    return working + EDGE * (mask.causal or padding(schedule.problem) > 1)
 
 
 def set_aside(algorithm: Algorithm, schedule: Schedule, phase: Phase, gpu: Gpu) -> int:

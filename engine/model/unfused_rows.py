@@ -8,7 +8,7 @@ compiled kernels, sm_90.
 
 from math import log2
 
-from engine.schedule.nest import ROWS, TILE, Phase
+from engine.schedule.nest import ROWS, Phase
 from engine.schedule.schedule import Schedule
 from engine.schedule.step import Tensor
 
@@ -16,11 +16,10 @@ ALIGNED_KEYS = 16
 SOFTMAX_NUMBERS = 1024  # of a row for each of its warps, of which there are FEWEST_WARPS to MOST_WARPS
 FEWEST_WARPS, MOST_WARPS = 4, 32
 WARP_NUMBERS = 2048  # that the registers of one of so many warps hold, 64 of a thread
-NARROW_COLUMNS = 64  # of a head; more take registers of their own
 REGISTER_BYTES, ADDRESS = 4, 2  # of an address: two registers
 # registers of a thread, in compiled code: of the softmax beside its numbers, and for each halving after the
-# first in which the numbers of a row, or of several, come together; of a tile of S of at most NARROW_COLUMNS
-ROW_REGISTERS, HALVING, NARROW_REGISTERS = 16, 8, 32
+# first in which the numbers of a row, or of several, come together
+ROW_REGISTERS, HALVING = 16, 8
 
 
 def has_rows(phase: Phase) -> bool:
@@ -78,10 +77,9 @@ def softmax_registers(schedule: Schedule, phase: Phase, threads: int) -> float:
     )
 
 
-def rows_registers(schedule: Schedule, phase: Phase, threads: int, columns: int, working: int) -> float:
-    """The same of a thread of the other kernels, beside their sums; numbers side by side share an address."""
-    apart = number_by_number(schedule, phase)
-    if phase.launched == TILE:
-        return working if apart or columns > NARROW_COLUMNS else NARROW_REGISTERS
+def rows_registers(schedule: Schedule, phase: Phase, threads: int, columns: int) -> float:
+    """The same of a thread that has P come number by number; those side by side share an address."""
+    if not waits_for_rows(schedule, phase):
+        return 0.0
     each = schedule.problem.itemsize / REGISTER_BYTES + ADDRESS * (not adjacent(schedule, columns))
-    return working + apart * each * schedule.tiling.block_q * schedule.tiling.block_kv / threads
+    return each * schedule.tiling.block_q * schedule.tiling.block_kv / threads
