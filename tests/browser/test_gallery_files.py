@@ -29,7 +29,7 @@ def test_files_open_offline_and_the_lecture_tells_its_answers(page, tmp_path):
     files = {path.name: path for path in tmp_path.iterdir()}
     made = {name: path.read_text("utf-8") for name, path in files.items()}
     for each in ("tiles", "masks", "across"):
-        for file in contents.picture(each).files(each):
+        for file in contents.picture(each).files(each, contents.PAGES[each]):
             assert file.documents().items() <= made.items()  # twice, alike
     assert sum(path.stat().st_size for path in files.values()) < LARGEST
     page.context.set_offline(True)
