@@ -15,6 +15,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import redirect_stdout
+from itertools import product
 from typing import NamedTuple
 
 os.environ["TRITON_INTERPRET"] = "0"  # Triton either interprets or compiles
@@ -57,30 +58,20 @@ NAMED = {  # what a T4 holds in no blocks that there are
     ("sm_75", "float32", "256"),
 }
 TOLD = 128  # bytes of a thread that go to memory, from which on the table says so
-DIMS, WAYS, OWN_V = ("64", "128", "256"), ("forward", "backward"), ("192/128", "64/256", "64/512")
-CASES = (
-    *(
-        f"flash2:float16:{dim}:0:0:{mask}:{way}"
-        for dim in DIMS
-        for mask in ("causal", "terms")
-        for way in WAYS
-    ),
-    *(
-        f"{name}:float16:{dim}:0:0:causal:forward"
-        for dim in DIMS
-        for name in ("split_kv", "paged", "standard")
-    ),
-    *(f"flash1:float16:{dim}:0:0:window:forward" for dim in DIMS),
-    *(f"flash2:float32:{dim}:0:0:causal:{way}" for dim in DIMS for way in WAYS),
-    *(f"flash2:float16:{dims}:0:0:causal:{way}" for dims in OWN_V for way in WAYS),
-    "flash2:bfloat16:128:0:0:none:forward",
-    "split_kv:float16:576/512:0:0:none:forward",
-    "parts:float16:128:0:0:none:forward",
+EVERYWHERE = (  # cases by algorithms, dtypes, head dims, masks and ways
+    "flash2 float16 64,128,256 causal,terms forward,backward",
+    "flash2 float32 64,128,256 causal forward,backward",
+    "flash2 float16 192/128,64/256,64/512 causal forward,backward",
+    "flash2 bfloat16 128 none forward",
+    "split_kv,paged,standard float16 64,128,256 causal forward",
+    "split_kv float16 576/512 none forward",
+    "flash1 float16 64,128,256 window forward",
+    "parts float16 128 none forward",
 )
 ON_HOPPER = (
-    *(f"flash3:float16:{dim}:0:0:causal:{way}" for dim in DIMS for way in WAYS),
-    *(f"fp8:float16:{dim}:0:0:causal:forward" for dim in DIMS),
-    "latent:bfloat16:576/512:0:0:none:forward",
+    "flash3 float16 64,128,256 causal forward,backward",
+    "fp8 float16 64,128,256 causal forward",
+    "latent bfloat16 576/512 none forward",
 )
 MULTIPLY = re.compile("flash|scores|output|gradient_kernel|split_kernel|paged_kernel|attention|latent|select")
 TURNING = ("attention_kernel", "paged_attention_kernel")  # whose P ptxas may pair the wrong way round
@@ -346,11 +337,18 @@ LAUNCHES = {
 }
 
 
+def cases_of(groups: Sequence[str]) -> Iterator[str]:
+    """Every case of some groups, in blocks of its own."""
+    for group in groups:
+        for *which, mask, way in product(*(part.split(",") for part in group.split())):
+            yield ":".join((*which, "0:0", mask, way))
+
+
 def main(targets: Sequence[str]) -> int:
     stand_in()
     found = []
     for target in targets or TARGETS:
-        for one in compiled_for(target, CASES + ON_HOPPER * (target == "sm_90")):
+        for one in compiled_for(target, list(cases_of(EVERYWHERE + ON_HOPPER * (target == "sm_90")))):
             print(one, flush=True)
             found.append(one)
     faults = sum(bool(one.fault) and not one.named for one in found)
