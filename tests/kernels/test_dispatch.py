@@ -162,18 +162,20 @@ def differentiate(monkeypatch):
 UNALIGNED = torch.zeros(2 * 64 * 64 + 1).half()[1:].view(1, 2, 64, 64)
 
 
-@pytest.mark.parametrize("name", ["q", "k", "v", "out", "d_out"])
-def test_a_backward_pass_is_remembered_by_the_layout_of_all_that_autograd_saved(differentiate, name):
+TURNED = torch.zeros(1, 64, 2, 64).half().transpose(1, 2)
+OTHERS = [{name: other} for name in ("q", "k", "v", "out", "d_out") for other in (TURNED, UNALIGNED)]
+# kernels are compiled for which tensors are aligned: one that takes dO for it would read it at wrong places
+OTHERS += [{"q": UNALIGNED, "d_out": UNALIGNED}, {"lse": torch.zeros(2 * 64 + 1)[1:].view(1, 2, 64)}]
+OTHERS += [{"algorithm": "flash2"}]
+
+
+def test_a_backward_pass_is_remembered_by_all_that_it_depends_on(differentiate, monkeypatch):
     """Hooks on saved tensors may hand them back in another layout than the forward pass had."""
-    for other in (torch.zeros(1, 64, 2, 64).half().transpose(1, 2), UNALIGNED):
-        assert differentiate(**{name: other}) == "first"
-        assert differentiate(**{name: other}) == "again"
-
-
-def test_a_backward_pass_is_remembered_by_which_tensors_lie_where_none_is_aligned(differentiate):
-    """Kernels are compiled for it: one that takes dO for aligned would read it at wrong places."""
-    for several in ({"q": UNALIGNED}, {"q": UNALIGNED, "d_out": UNALIGNED}, {"k": UNALIGNED}):
-        assert differentiate(**several) == "first"
+    for number in range(2):
+        for other in OTHERS:
+            assert differentiate(**other) == ("first", "again")[number], other
+    monkeypatch.setattr(torch, "are_deterministic_algorithms_enabled", lambda: True)
+    assert differentiate() == "first"
 
 
 @pytest.mark.parametrize("plain", [True, False])
@@ -192,13 +194,6 @@ def test_gradients_from_saved_tensors_that_hooks_laid_out_anew(plain, device):
         *(torch.autograd.grad(each.square().sum(), (q, k, v)) for each in (out, exact)), strict=True
     ):
         torch.testing.assert_close(ours, right, atol=1e-4, rtol=0)
-
-
-def test_a_backward_pass_is_remembered_by_what_else_it_depends_on(differentiate, monkeypatch):
-    assert differentiate("flash2") == "first"
-    assert differentiate(lse=torch.zeros(2 * 64 + 1)[1:].view(1, 2, 64)) == "first"
-    monkeypatch.setattr(torch, "are_deterministic_algorithms_enabled", lambda: True)
-    assert differentiate() == "first"
 
 
 def test_options_that_are_tried_are_neither_remembered_nor_mixed_up_with_what_is(differentiate):

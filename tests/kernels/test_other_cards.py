@@ -120,18 +120,6 @@ def test_what_does_not_fit_after_all_is_halved_once_said_and_kept():
     assert ran == [(128, 64), (64, 64), (64, 64)]
 
 
-def test_a_half_that_does_not_fit_either_is_an_error():
-    call = Call(1, 1, 1, 64, 64, 64, False, None, 0.1, "flash2", 32, 32, None)
-
-    def run(_call: Call) -> None:
-        raise launch.OutOfSharedMemoryError("flash2", 300_000, 101_376, "shared memory")
-
-    with pytest.warns(RuntimeWarning, match="32 x 16"), pytest.raises(launch.OutOfSharedMemoryError):
-        launch.fitting(run, call)
-    with pytest.raises(launch.OutOfSharedMemoryError):
-        launch.fitting(run, Call(1, 1, 1, 64, 64, 64, False, None, 0.1, "flash2", 16, 16, None))
-
-
 def test_blocks_that_are_given_are_never_halved(monkeypatch, device):
     def refuse(*_, **__):
         raise launch.OutOfSharedMemoryError("flash2", 300_000, 101_376, "shared memory")
