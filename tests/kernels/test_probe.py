@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 import torch
-from attention_cases import MASKS, SHAPES, Shape, online_softmax, random_qkv, visited_tiles
+from attention_cases import MASKS, SHAPES, Shape, online_softmax, random_qkv
 
 from kernels import attention, probe_attention
 
@@ -36,24 +36,6 @@ def test_m_l_and_alpha_of_every_tile(algorithm, shape, mask, device):
         (probed.m, probed.l, probed.alpha), online_softmax(q, k, shape, **mask), strict=True
     ):
         close(ours, exact)
-
-
-@pytest.mark.parametrize("algorithm", FLASH)
-def test_visited_tiles_are_those_with_a_visible_pair(algorithm, device):
-    """Blocks and sequences that divide nothing, windows on both sides of a block edge."""
-    for *sizes, mask in [
-        (47, 61, 16, 16, 32, {"causal": True}),
-        (61, 47, 16, 32, 16, {"causal": True}),
-        (61, 47, 16, 16, 16, {"window": 17}),
-        (47, 61, 16, 16, 16, {"window": 16}),
-        (47, 90, 16, 32, 16, {"window": 33}),
-        (90, 47, 16, 16, 32, {"window": 2}),
-    ]:
-        shape = Shape("", 1, 1, *sizes)
-        q, k, v = random_qkv(shape, torch.float32, device)
-        probed = probe_attention(q, k, v, **mask, algorithm=algorithm, **shape.blocks)
-        visited = ~probed.m[0, 0].isnan().all(-1)
-        assert torch.equal(visited.cpu(), visited_tiles(shape, **mask)), (sizes, mask)
 
 
 def test_standard_takes_a_row_at_once(device):
