@@ -1,8 +1,7 @@
 """`python -m tests.load` prints how the server holds under visitors: how long they wait, and CPU time.
 
 Sessions are opened as a browser opens them, by websocket, and every message is read; nothing is drawn. A move
-takes one of the page's and the sidebar's sliders to another value, both by lot, in every run the same. CPU
-time is told in ms, and as a multiple of what a fixed loop takes.
+takes one of the page's and the sidebar's sliders to another value, both by lot, in every run the same.
 """
 
 import asyncio
@@ -83,23 +82,12 @@ async def window(server: Dashboard, page: str = "tiles", query: str = "") -> Asy
         yield Session(opened, page, query)
 
 
-def unit() -> float:
-    """ms of a processor that this machine takes for a fixed piece of Python; the median of some."""
-
-    def once() -> float:
-        begun = time.process_time()
-        sum(at * at % 7 for at in range(300_000))
-        return 1e3 * (time.process_time() - begun)
-
-    return statistics.median(once() for _ in range(9))
-
-
 def p95(values: list[float]) -> float:
     """The value that 95 of 100 stay below."""
     return sorted(values)[int(0.95 * (len(values) - 1))]
 
 
-async def opening(server: Dashboard, windows: int, loop: float) -> str:
+async def opening(server: Dashboard, windows: int) -> str:
     """So many windows open Tiles at once."""
 
     async def one() -> float:
@@ -115,7 +103,7 @@ async def opening(server: Dashboard, windows: int, loop: float) -> str:
     slow, worst = p95(took or [LIMIT]), max(took or [LIMIT])
     return (
         f"{windows} open Tiles at once: p95 {slow:.2f} s, worst {worst:.2f} s, "
-        f"{windows - len(took)} failed, {spent:.0f} ms of CPU each ({spent / loop:.1f} loops)"
+        f"{windows - len(took)} failed, {spent:.0f} ms of CPU each"
     )
 
 
@@ -180,8 +168,6 @@ async def level(server: Dashboard, minutes: int) -> AsyncIterator[float]:
 
 async def measured(server: Dashboard, options) -> None:
     """Print all figures."""
-    loop, pages = unit(), options.pages
-    say(f"a fixed loop of Python takes {loop:.1f} ms of CPU here")
     if options.level:
         async for megabytes in level(server, options.level):
             say(f"{megabytes:.0f} MB")
@@ -189,10 +175,10 @@ async def measured(server: Dashboard, options) -> None:
     async with window(server) as session:
         say(f"the first page after the start: {await session.run():.2f} s")
     for windows in options.openings:
-        say(await opening(server, windows, loop))
+        say(await opening(server, windows))
     say(f"{server.megabytes:.0f} MB held after that")
-    took, spent = await moving(server, pages)
-    by_page = await alone(server, pages)
+    took, spent = await moving(server, options.pages)
+    by_page = await alone(server, options.pages)
     say("ms of CPU a move alone; p95 and worst in s among the 20")
     for page, own in by_page.items():
         say(f"{page:10} {own:5.0f} {p95(took[page]):7.2f} {max(took[page]):7.2f}")
@@ -200,8 +186,7 @@ async def measured(server: Dashboard, options) -> None:
     every = list(chain.from_iterable(took.values()))
     say(
         f"{MOVERS} people move sliders on {len(took)} pages: p50 {statistics.median(every):.2f} s, "
-        f"p95 {p95(every):.2f} s, worst {max(every):.2f} s, {spent:.0f} ms of CPU a move "
-        f"({spent / loop:.1f} loops)"
+        f"p95 {p95(every):.2f} s, worst {max(every):.2f} s, {spent:.0f} ms of CPU a move"
     )
     say(f"{server.megabytes:.0f} MB held at the end")
 

@@ -25,24 +25,15 @@ def drawn_blocks(batch, kv_heads, choices, chosen, key_blocks, seed=0):
 
 
 def reference(q, k, v, blocks, block_q, block_kv, causal):
-    """By the formula, a query at a time."""
-    (batch, heads, seq_q, dim), (kv_heads, seq_kv) = q.shape, k.shape[1:3]
-    out, lse = torch.zeros(*q.shape[:3], v.shape[3]).double(), torch.full(q.shape[:3], -torch.inf).double()
-    for b in range(batch):
-        for head in range(heads):
-            of = head // (heads // kv_heads)
-            for query in range(seq_q):
-                keys = [
-                    key
-                    for block in blocks[b, of, query // block_q].tolist()
-                    for key in range(block * block_kv, min((block + 1) * block_kv, seq_kv))
-                    if block >= 0 and (not causal or key <= query + seq_kv - seq_q)
-                ]
-                if keys:
-                    scores = k[b, of, keys].double() @ q[b, head, query].double() * dim**-0.5
-                    lse[b, head, query] = scores.logsumexp(0)
-                    out[b, head, query] = scores.softmax(0) @ v[b, of, keys].double()
-    return out, lse
+    """In float64, by a mask of every query's keys."""
+    group, (seq_q, seq_kv) = q.shape[1] // k.shape[1], (q.shape[2], k.shape[2])
+    q, k, v = q.double(), *(each.double().repeat_interleave(group, 1) for each in (k, v))
+    seen = (blocks[..., None] == torch.arange(seq_kv) // block_kv).any(3)
+    seen = seen.repeat_interleave(block_q, 2)[:, :, :seq_q].repeat_interleave(group, 1)
+    if causal:
+        seen &= torch.ones(seq_q, seq_kv, dtype=torch.bool).tril(seq_kv - seq_q)
+    scores = (q @ k.mT * q.shape[3] ** -0.5).masked_fill(~seen, -torch.inf)
+    return scores.softmax(3).nan_to_num() @ v, scores.logsumexp(3)
 
 
 CASES = {  # batch, heads, kv_heads, seq_q, seq_kv, head_dim, head_dim of v, block_q, block_kv, chosen

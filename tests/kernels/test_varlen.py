@@ -213,12 +213,3 @@ def test_the_adapter_packs_over_pages(device):
         last, *pools, cache_seqlens=33, cache_batch_idx=rows, block_table=table, **asked
     )
     assert largest_difference(one[0, 0], exact[-1].double()) < 1e-5
-
-
-def test_caches_are_picked(device):
-    """Sequences whose caches lie in other rows, an int for all of their lengths."""
-    q, k, v = (drawn(rows, 4, 1, HEAD_DIM, seed=rows).to(device) for rows in (2, 5, 5))
-    rows = torch.tensor([4, 1], dtype=torch.int32, device=device)
-    out = flash_attn_with_kvcache(q, k, v, cache_batch_idx=rows, cache_seqlens=3, causal=True)
-    exact, _ = reference_attention(*heads_first(q, k[rows, :3], v[rows, :3]), causal=True)
-    assert largest_difference(out.transpose(1, 2), exact) < 1e-5
