@@ -66,40 +66,32 @@ def moved(seen: Watch, model) -> tuple[dict, dict]:
     return tuple(less)
 
 
-@pytest.mark.parametrize(("algorithm", "case"), in_turn(["standard", "flash1", "flash2"], CASES, by=2))
+OF_CASES = [*in_turn(["standard", "flash1", "flash2"], CASES, by=2), ("split_kv", CASES[1])]
+
+
+@pytest.mark.parametrize(("algorithm", "case"), OF_CASES)
 def test_forward(algorithm, case):
     shape, mask, dtype = case
-    seen = watch(shape, dtype, attention(mask, algorithm=algorithm, **shape.blocks))
-    asked = experiment(shape, mask, dtype, algorithm)
-    read, written = moved(seen, simulate(asked).traffic)
-    rows = shape.heads * shape.seq_q
+    splits = {"splits": 2} if algorithm == "split_kv" else {}
+    seen = watch(shape, dtype, attention(mask, algorithm=algorithm, **splits, **shape.blocks))
+    asked = experiment(shape, mask, dtype, algorithm, **splits)
     # unfused attention keeps no lse: the kernel writes it for whoever asks, 4 bytes per row
-    assert (read, written) == ({}, {Tensor.LSE: 4 * rows} if algorithm == "standard" else {})
-    bounds = key_bounds(asked.problem, asked.tiling)
-    tiles = {
+    of_lse = {Tensor.LSE: 4 * shape.heads * shape.seq_q} if algorithm == "standard" else {}
+    assert moved(seen, simulate(asked).traffic) == ({}, of_lse)
+    bounds, whole = key_bounds(asked.problem, asked.tiling), algorithm == "standard"
+    tiles = [
         (head, i, j)
         for head in range(shape.heads)
         for i in range(len(bounds.first))
         for j in (
-            range(-(-shape.seq_kv // shape.block_kv))
-            if algorithm == "standard"
-            else range(bounds.first[i], bounds.stop[i])
+            range(-(-shape.seq_kv // shape.block_kv)) if whole else range(bounds.first[i], bounds.stop[i])
         )
-    }
+    ]
     visits = [(v.q.head, v.q.low // shape.block_q, v.k.low // shape.block_kv) for v in seen.visits]
-    assert len(visits) == len(tiles)
-    assert set(visits) == tiles
-    assert seen.findings == []
-
-
-@pytest.mark.parametrize(("shape", "mask", "dtype"), [CASES[1]])
-def test_split_keys(shape, mask, dtype):
-    splits = 2
-
-    seen = watch(shape, dtype, attention(mask, algorithm="split_kv", splits=splits, **shape.blocks))
-    read, written = moved(seen, simulate(experiment(shape, mask, dtype, "split_kv", splits=splits)).traffic)
-    assert (read, written) == ({}, {})
-    assert {visit.q.head for visit in seen.visits} == set(range(shape.heads))  # rows of heads that share keys
+    if splits:  # a tile has rows of heads that share keys
+        assert {head for head, *_ in visits} == set(range(shape.heads))
+    else:
+        assert sorted(visits) == tiles
     assert seen.findings == []
 
 
