@@ -14,27 +14,26 @@ import kernels
 
 ROOT = Path(__file__).resolve().parents[1]
 STANDARD = sys.stdlib_module_names
-# what each room may import at the top of a file
-ALLOWED = {
-    "kernels": {"kernels", "torch", "triton"},
-    "engine": {"engine", "numpy"},
-    "app": {"app", "engine", "numpy", "plotly", "streamlit"},
-}
-# what one file alone may: pandas whole, before two visitors ask for it
-ALONE = {("app/dashboard.py", "pandas")}
 MEASURING = "engine/measuring/"  # run where the kernels run
-SERVING = {  # what stands between a socket and the pages, and what turns words into pages
+# what the files of a room, or one of them, may import beside the standard library
+ALLOWED = {
+    "kernels/": ("kernels", "torch", "triton"),
+    "engine/": ("engine", "numpy"),
+    "app/": ("app", "engine", "numpy", "plotly", "streamlit"),
+    "app/dashboard.py": ("pandas",),  # whole, before two visitors ask for it
+    # what stands between a socket and the pages, and what turns words into pages
     "app/room/": ("segno", "starlette", "uvicorn"),
+    "app/serving/": ("starlette", "uvicorn"),
+    "app/frame/document.py": ("starlette",),
     "app/notebook/": ("IPython", "anywidget", "traitlets"),
     "app/tour/slides.py": ("PIL", "playwright", "av", "pptx"),
     "app/markup.py": ("latex2mathml", "markdown_it", "mdit_py_plugins"),
-    **{"app/serving/": ("starlette", "uvicorn"), "app/frame/document.py": ("starlette",)},
 }
-LATE = {
+LATE = {  # in functions alone
     "engine/capture.py": ("torch",),
     MEASURING: ("cupti", "kernels", "torch", "triton"),
     "engine/watch/": ("torch", "triton"),
-}  # in functions
+}
 # from the ground up: each room, a folder or a file, imports only those before it, and none a face of its own
 ORDER = {
     "kernels": (
@@ -55,7 +54,7 @@ ORDER = {
         *("__main__", "main", "dashboard"),
     ),
 }
-FILES = sorted(path for room in ALLOWED for path in (ROOT / room).rglob("*.py"))
+FILES = sorted(path for room in ORDER for path in (ROOT / room).rglob("*.py"))
 NAMED = {path.relative_to(ROOT).as_posix(): path for path in FILES}
 
 
@@ -136,10 +135,8 @@ def test_a_room_imports_only_what_it_may():
     for name, path in NAMED.items():
         for module, _, inside in imports(path):
             top = module.split(".")[0]
-            may = ALLOWED[name.split("/")[0]] | STANDARD
-            may |= {found for file, found in ALONE if file == name}
-            may |= {each for room, late in LATE.items() if inside and name.startswith(room) for each in late}
-            may |= {each for room, serve in SERVING.items() if name.startswith(room) for each in serve}
+            rules = [*ALLOWED.items(), *(LATE.items() if inside else ())]
+            may = STANDARD.union(*(modules for room, modules in rules if name.startswith(room)))
             leaf = name.startswith("engine/") and module.startswith("kernels.tilings")
             assert leaf or top in may, f"{name} imports {module}"
 
