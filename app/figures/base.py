@@ -1,6 +1,7 @@
 """What every Plotly figure shares: face, ground, margins, hover, and a zoom that stays when values change."""
 
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from app.figures.colours import Palette
 Figure = dict[str, Any]  # Plotly's "data" and "layout", as plain lists and dicts
 SANS = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', Arial, sans-serif"
 MONO = "ui-monospace, 'SF Mono', Menlo, Consolas, 'DejaVu Sans Mono', monospace"
+RULES = Path(__file__).with_name("figures.css").read_text("utf-8")  # of the figures in HTML
 CONFIG = {
     "displaylogo": False,
     "displayModeBar": False,

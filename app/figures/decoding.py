@@ -12,18 +12,6 @@ from app.figures.units import seconds_text
 from engine.studies.decoding import Paging
 
 TONES = ("q", "k", "v", "s", "o", "violet", "lime", "statistics")  # of sequences
-STYLE = """
-<style>
-  .paging { display: grid; grid-template-columns: 1fr 1fr; gap: 0.6rem 2rem; }
-  .paging figure { margin: 0; min-width: 0; }
-  .paging figcaption { line-height: 1.35; padding-bottom: 0.4rem; }
-  .pool { display: grid; gap: 0.3rem 1px; height: 21rem; text-indent: 0.3rem; }
-  .pool > u { border: 1px solid color-mix(in srgb, var(--edge) 50%, transparent); }
-  .pool > i { font: 600 1rem sans-serif; }
-  .pool > i { background: linear-gradient(90deg, var(--tone) var(--held), transparent 0), var(--unused); }
-  @media (max-width: 900px) { .paging { grid-template-columns: 1fr; } }
-</style>
-"""
 
 
 def sms(blocks: np.ndarray, colours: Palette) -> str:
@@ -47,7 +35,7 @@ def pools(titles: Mapping[str, Paging], colours: Palette) -> str:
         f"<figure><figcaption>{said}</figcaption>{_pool(one, colours)}</figure>"
         for said, one in titles.items()
     )
-    return f"{STYLE}<div class='paging' data-title='A KV cache in pages'>{figures}</div>"
+    return f"<div class='paging' data-title='A KV cache in pages'>{figures}</div>"
 
 
 def _pool(paging: Paging, colours: Palette) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 import streamlit as st
 
 from app.contents import HOME, OWN
-from app.figures.style_rules import RULES
+from app.figures.base import RULES
 from app.scenario import theme
 from app.scenario.presentation import presenting
 

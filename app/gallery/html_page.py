@@ -6,8 +6,8 @@ from pathlib import Path
 
 from app.canvas.offline import POLICY
 from app.contents import NAME
+from app.figures.base import RULES
 from app.figures.colours import DARK, LIGHT, Palette
-from app.figures.style_rules import RULES
 
 HERE = Path(__file__).parent
 HOME = "index.html"

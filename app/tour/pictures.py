@@ -11,7 +11,6 @@ from app import hbm, rescale, scenario, sketch, zoom
 from app.across import ACROSS
 from app.across.payload import build as ring
 from app.canvas.moving import Moving
-from app.figures import by_hand as hands
 from app.figures import lecture as figures
 from app.figures import masks as mask_figures
 from app.figures.algorithms import implementation
@@ -122,17 +121,17 @@ def _ring(*orders: bool) -> Callable[[Experiment], bytes]:
 
 BY_HAND = "**Four tokens by hand**, d = 2, computed"
 STILL = {  # one line, and HTML
-    "by hand": (BY_HAND, lambda _, colours: hands.whole(by_hand(), colours)),
-    "tiles by hand": (BY_HAND, lambda _, colours: hands.tiled(by_hand(), colours)),
-    "weights by hand": (BY_HAND, lambda _, colours: hands.weights(by_hand(), colours)),
+    "by hand": (BY_HAND, lambda _, colours: figures.whole(by_hand(), colours)),
+    "tiles by hand": (BY_HAND, lambda _, colours: figures.tiled(by_hand(), colours)),
+    "weights by hand": (BY_HAND, lambda _, colours: figures.weights(by_hand(), colours)),
     "first tile": (
         "**The first row, two scores at a time**, computed",
-        lambda _, colours: hands.first_piece(by_hand(), colours),
+        lambda _, colours: figures.first_piece(by_hand(), colours),
     ),
     "tile grid": ("", _grid),
     "loops": (
         "**What each version does**; bold: to memory and back",
-        lambda *_: figures.STYLE + figures.LOOPS,
+        lambda *_: figures.LOOPS,
     ),
     "one query": ("", lambda one, colours: figures.one_query(one.problem.seq_kv, colours)),
     "layer": ("**A transformer layer**, in order", lambda _, colours: figures.layer(colours)),

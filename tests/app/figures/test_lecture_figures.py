@@ -4,7 +4,6 @@ import re
 
 import numpy as np
 
-from app.figures import by_hand as hands
 from app.figures import lecture as figures
 from app.figures.colours import LIGHT
 from engine.studies.by_hand import by_hand
@@ -16,7 +15,7 @@ P = np.exp(S) / np.exp(S).sum(1, keepdims=True)
 
 def words(html: str) -> str:
     """What is read, without marks and styles."""
-    plain = re.sub(r"<[^>]+>", " ", re.sub(r"<style>.*?</style>", "", html, flags=re.S))
+    plain = re.sub(r"<[^>]+>", " ", html)
     return re.sub(r"\s+", " ", plain).replace("−", "-").strip()
 
 
@@ -25,7 +24,7 @@ def told(values) -> str:
 
 
 def test_the_example_shows_its_six_matrices():
-    text = words(hands.whole(by_hand(), LIGHT))
+    text = words(figures.whole(by_hand(), LIGHT))
     for name, values in (("S, scores", S), ("P, softmax of each row", P), ("O, output", P @ np.array(V))):
         assert f"{name} {told(values)}" in text
     assert "Q 1 0 0 1 1 1 1 -2" in text
@@ -33,7 +32,7 @@ def test_the_example_shows_its_six_matrices():
 
 
 def test_the_second_piece_is_unknown_before_the_vote():
-    told = words(hands.first_piece(by_hand(), LIGHT))
+    told = words(figures.first_piece(by_hand(), LIGHT))
     assert "maximum m 0.71 ? factor α ? sum ℓ 1.00 + 0.49 = 1.49 ? O so far (1.00, 0.49) ?" in told
 
 
