@@ -64,6 +64,7 @@ def _held(recording: Recording) -> tuple[Held, ...]:
     )
 
 
+@kept_with(1)
 def _of_one_gpu(recording: Recording) -> dict[tuple[Problem, str], float]:
     """Seconds on one GPU, by what it computes: as this recording has them, or another of such GPUs."""
     alike = (one for one in reversed(recordings(CLUSTERS)) if one.device.gpu == recording.device.gpu)

@@ -87,15 +87,16 @@ def _alone(spread: Spread) -> tuple[float, float]:
 def round_starts(spread: Spread, backward: bool = False) -> np.ndarray:
     """[rounds + 1] seconds at which a ring's rounds begin, and the last ends."""
     first, other = computing(spread, backward)
-    amount, inside, number = spread.passed(backward), spread.inner_way, np.arange(spread.gpus + 1)
+    inside, amount = spread.inner_way, spread.passed(backward)
+    transfer = inside.seconds(amount)
     if spread.method == TWO_LEVEL:  # a host's blocks pass once around its GPUs while the next host's come
-        size = min(spread.fabric.host, spread.gpus)
-        length = inside.round(other, inside.seconds(amount)) + TAIL
+        size, number = min(spread.fabric.host, spread.gpus), np.arange(spread.gpus + 1)
+        length = inside.round(other, transfer) + TAIL
         starts = number // size * max(size * length, spread.way.seconds(amount)) + number % size * length
         starts[-1] = starts[-2] + length  # nothing comes any more
         return publishing(spread) + starts
-    lengths = [inside.round(alone, inside.seconds(amount)) for alone in (first, other)]
-    lengths = np.array([lengths[0], *[lengths[1]] * (spread.gpus - 2), other])
+    lengths = np.full(spread.gpus, inside.round(other, transfer))
+    lengths[0], lengths[-1] = inside.round(first, transfer), other
     return publishing(spread) + np.concatenate(([0.0], np.cumsum(lengths + TAIL)))
 
 
