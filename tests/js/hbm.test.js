@@ -7,21 +7,10 @@ import { sentence } from "../../app/hbm/hbm.js";
 import { each } from "./each.js";
 import { pack } from "./payload.js";
 
-const lane = (name, interval, end, kernels) => ({
-  name,
-  interval,
-  end,
-  kernels,
-  most: 100,
-  seconds: end / 1e6,
-});
-const lanes = [
-  lane("Slow", 2, 12, [
-    [0, 6, "Q K → S"],
-    [8, 12, ""],
-  ]),
-  lane("Fast", 1, 3, [[0, 3, "Q K V → O"]]),
-];
+const lane = (name, interval, end, ...kernels) => {
+  return { name, interval, end, kernels, most: 100, seconds: end / 1e6 };
+};
+const lanes = [lane("Slow", 2, 12, [0, 6, "Q K → S"], [8, 12, ""]), lane("Fast", 1, 3, [0, 3, "Q K V → O"])];
 const columns = {
   "lane0.read": ["uint32", [10, 20, 40, 0, 60, 70]],
   "lane0.written": ["uint32", [0, 80, 0, 0, 0, 0]],

@@ -18,10 +18,8 @@ const overlap = (a, b) => a.x < b.x + b.w && b.x < a.x + a.w && a.y < b.y + b.h 
 /** Whether all boxes lie on the stage, and none on another. */
 function tidy(placed, { width, height }) {
   placed.forEach(([, box], n) => {
-    assert.ok(
-      box.x >= 0 && box.y >= 0 && box.x + box.w <= width + 1e-9 && box.y + box.h <= height + 1e-9,
-      nameOf(placed[n]),
-    );
+    const [right, bottom] = [box.x + box.w, box.y + box.h];
+    assert.ok(Math.min(box.x, box.y, width + 1e-9 - right, height + 1e-9 - bottom) >= 0, nameOf(placed[n]));
     for (const other of placed.slice(n + 1))
       assert.ok(!overlap(box, other[1]), `${nameOf(placed[n])} on another`);
   });
@@ -56,10 +54,9 @@ test("panels lie beside each other, in a smaller room fewer of them, and none is
 
 test("a race has a lane for each algorithm, equally wide, and the clock below", () => {
   for (const count of [2, 3, 4]) {
-    const racing = Object.assign(Object.create(model), {
-      algorithms: Array.from({ length: count }, (_, n) => `a${n}`),
-    });
-    const placed = layoutOf(stage(1390, 700), racing, true),
+    const algorithms = Array.from({ length: count }, (_, n) => `a${n}`),
+      racing = Object.assign(Object.create(model), { algorithms }),
+      placed = layoutOf(stage(1390, 700), racing, true),
       lanes = placed.slice(0, count);
     assert.equal(named(placed), `${"Race ".repeat(count)}Clock`);
     assert.equal(new Set(lanes.map(([, box]) => box.w.toFixed(6))).size, 1);

@@ -38,10 +38,8 @@ test("inside a block a store is said once", () => {
     { short: "group 2", marks: [["store O", -1, 0, 2]] },
   ];
   const operations = { softmax: { deed: "softmax of S{}" }, "store O": { deed: "writing O" } };
-  assert.equal(
-    sentenceAt({ lanes, operations }, 1),
-    "No copy in flight. Group 1: softmax of S₁. Group 2: writing O.",
-  );
+  const said = "No copy in flight. Group 1: softmax of S₁. Group 2: writing O.";
+  assert.equal(sentenceAt({ lanes, operations }, 1), said);
 });
 
 test("an axis has the unit in which its longest time is short", () => {
@@ -60,18 +58,8 @@ test("of one block, and of one that is done, the sentence says is", () => {
   assert.match(said(1, 0), /^1 block runs on 1 of 4 SMs; 0 of 1 is done\. 3 SMs never get a block/);
   assert.match(said(3, 1), /; 1 of 3 is done\./);
   assert.match(said(3, 2), /; 2 of 3 are done\./);
-  const one = {
-    count: 9,
-    at: () => ({}),
-    microseconds: 9,
-    tail: 1.5,
-    busy: 0.75,
-    imbalance: 0.25,
-    source: "model",
-  };
+  const one = { count: 9, at: () => ({}), microseconds: 9, tail: 1.5, busy: 0.75, imbalance: 0.25 };
   const end =
     "9 blocks took 9.00 µs, and the SMs were busy 75% of that time. In the last 1.50 µs, the tail, some had";
-  assert.ok(
-    ofGpu({ lanes: [one] }, 9).startsWith(`${end} nothing left to do; the busiest worked 25% longer`),
-  );
+  assert.ok(ofGpu({ lanes: [one] }, 9).startsWith(`${end} nothing left to do; the busiest worked 25% lo`));
 });

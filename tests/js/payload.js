@@ -65,21 +65,13 @@ const VISITS = [
   [9, 10, 3, 4, 5, 6],
 ]; // kinds of the visit of each key tile
 
-/** The steps where query tiles are outside, key tiles in this order: [kind, query, key] columns. */
+/** The steps where query tiles are outside, key tiles in this order, by column. */
 function steps(order) {
-  const columns = { kind: [], query: [], key: [] };
-  const add = (kind, query, key) => {
-    columns.kind.push(kind);
-    columns.query.push(query);
-    columns.key.push(key);
-  };
-  for (const i of [0, 1]) {
-    add(0, i, NONE);
-    for (const j of order) for (const kind of VISITS[j]) add(kind, i, j);
-    add(7, i, NONE);
-    add(8, i, NONE);
-  }
-  return columns;
+  const rows = [0, 1].flatMap((i) => {
+    const visits = order.flatMap((j) => VISITS[j].map((kind) => [kind, i, j]));
+    return [[0, i, NONE], ...visits, [7, i, NONE], [8, i, NONE]];
+  });
+  return ["kind", "query", "key"].map((name, n) => [`toy.${name}`, ["uint8", rows.map((row) => row[n])]]);
 }
 
 export const PHASE = {
@@ -107,6 +99,7 @@ export const RUN = {
   phases: [PHASE],
   kinds: KINDS,
 };
+const TILE = { block_q: 2, block_kv: 4 };
 const SIZE = {
   heads: 1,
   seq_q: 4,
@@ -116,13 +109,11 @@ const SIZE = {
   itemsize: 2,
   stored: 2,
   seen: [],
-  block_q: 2,
-  block_kv: 4,
+  ...TILE,
 };
 
 /** The payload of a run like flash2 called "toy", with what differs from it. */
 export function toy({ run = {}, header = {}, arrays = {}, order = [0, 1] } = {}) {
-  const { kind, query, key } = steps(order);
   const whole = {
     algorithm: "toy",
     agreement: "",
@@ -139,9 +130,7 @@ export function toy({ run = {}, header = {}, arrays = {}, order = [0, 1] } = {})
     ...header,
   };
   return pack(whole, {
-    "toy.kind": ["uint8", kind],
-    "toy.query": ["uint8", query],
-    "toy.key": ["uint8", key],
+    ...Object.fromEntries(steps(order)),
     first: ["uint16", [0, 0]],
     stop: ["uint16", [2, 2]],
     full_first: ["uint16", [0, 0]],

@@ -13,16 +13,8 @@ import { each } from "./each.js";
 import { pack, RUN, toy } from "./payload.js";
 
 const near = (a, b) => assert.ok(Math.abs(a - b) < 1e-9 * Math.max(1, Math.abs(b)), `${a} is not ${b}`);
-const THEME = {
-  panel: "#111111",
-  cell: "#222222",
-  Q: "#0000ff",
-  O: "#ff8800",
-  ink: "#ffffff",
-  muted: "#888888",
-  S: "#aa55aa",
-  ground: "#000000",
-};
+const TONES = { panel: "#111111", cell: "#222222", ink: "#ffffff", muted: "#888888", ground: "#000000" };
+const THEME = { ...TONES, Q: "#0000ff", O: "#ff8800", S: "#aa55aa" };
 
 /** A pen that writes down what it draws: boxes by their colour, and words. */
 class Writing extends Pen {
@@ -80,11 +72,8 @@ test("lse is said to be of the tile before while m is new and l is not", () => {
 
 test("a run without steps has its total alone", () => {
   const pen = new Writing();
-  amountBar(
-    pen,
-    { x: 0, y: 0, w: 100 },
-    { title: "b", run: { total: 500, crossing: 40 }, step: 3, level: "crossing", most: 400 },
-  );
+  const of = { title: "b", run: { total: 500, crossing: 40 }, step: 3, level: "crossing", most: 400 };
+  amountBar(pen, { x: 0, y: 0, w: 100 }, of);
   near(pen.boxes.find((box) => box.color === THEME.cell).w, 10);
   assert.deepEqual(pen.words, ["40 B", "b"]);
 });
@@ -123,12 +112,9 @@ test("a block runs from its start until just before its end", () => {
   };
   const recorded = new Recorded(pack({ sms: 2, lanes: [lane] }, columns));
   const [one] = recorded.lanes;
-  for (const [name, values] of Object.entries({
-    done: [0, 0, 1, 2, 3],
-    running: [2, 2, 2, 1, 0],
-    busy: [2, 2, 2, 1, 0],
-  }))
-    each([0, 3, 4, 6, 8], (time) => one.at(time)[name], values);
+  each([0, 3, 4, 6, 8], (time) => one.at(time).done, [0, 0, 1, 2, 3]);
+  for (const name of ["running", "busy"])
+    each([0, 3, 4, 6, 8], (time) => one.at(time)[name], [2, 2, 2, 1, 0]);
   each([-1, 0, 5, 6, 9], (time) => one.progress(1, time), [-1, 0, 5 / 6, 1, 1]);
   assert.equal(recorded.longest, 8);
 });

@@ -3,24 +3,16 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { resultOf, tilesOf } from "../../app/rescale/run.js";
+import { each } from "./each.js";
 
 const scores = [0.7, 1.4, 1.8, 0.1, 2.4, -Infinity, 7.4, 0.2],
   values = scores.map((_, key) => [key, 1 - key]);
 
 test("a maximum stays until it is passed by more than the threshold", () => {
   const tiles = tilesOf(scores, values, 2, true, 8);
-  assert.deepEqual(
-    tiles.map(({ m }) => m),
-    [1.4, 1.4, 1.4, 7.4],
-  );
-  assert.deepEqual(
-    tiles.map(({ largest }) => largest),
-    [1.4, 1.8, 2.4, 7.4],
-  );
-  assert.deepEqual(
-    tiles.slice(1).map(({ alpha }) => alpha),
-    [1, 1, Math.exp(1.4 - 7.4)],
-  );
+  each(tiles, ({ m }) => m, [1.4, 1.4, 1.4, 7.4]);
+  each(tiles, ({ largest }) => largest, [1.4, 1.8, 2.4, 7.4]);
+  each(tiles.slice(1), ({ alpha }) => alpha, [1, 1, Math.exp(1.4 - 7.4)]);
 });
 
 test("O is that of all scores at once", () => {
