@@ -6,7 +6,6 @@ import streamlit as st
 
 from app import scenario
 from app.elements import GREY, chart, fold, numbers, one_of, plot, too_large, unsure
-from app.figures import roofline as roofs
 from app.figures import speed as figures
 from app.figures.algorithms import caveats, implementation
 from app.figures.algorithms import short as short_name
@@ -164,7 +163,7 @@ def _draw(experiment: Experiment, recording: Recording | None, colours: Palette,
         mask = "no mask" if problem.mask.looks_ahead else "masked"
         plot(
             "Roofline of L2 and HBM",
-            roofs.roofline(roof, {recording.origin: points}, "FLOP per byte, recorded", colours),
+            figures.roofline(roof, {recording.origin: points}, "FLOP per byte, recorded", colours),
             "Each line joins the two levels of one call; its length is what L2 saves. Colours are those of "
             "the recorded curves; times are of kernels under the profiler.",
             after=f": d = {problem.head_dim}, {mask}, {recording.origin}",
@@ -214,7 +213,7 @@ def _roofline(experiment: Experiment, colours: Palette) -> None:
     calls = {figures.MODELLED: [row | {"filled": row["keys"] == problem.seq_kv} for row in rows]}
     plot(
         "Roofline",
-        roofs.roofline(roofline(gpu, problem.dtype), calls, "FLOP per DRAM byte", colours),
+        figures.roofline(roofline(gpu, problem.dtype), calls, "FLOP per DRAM byte", colours),
         "Each mark is one sequence length, in its algorithm's colour; the filled ones are your scenario.",
         after=f" of the {gpu.name}, {problem.dtype}, modelled",
     )

@@ -8,8 +8,7 @@ from plotly.graph_objects import Figure
 from app.figures import speed
 from app.figures.agreement import counters
 from app.figures.colours import palette
-from app.figures.roofline import roofline
-from app.figures.speed import BYTES, TIME, gains_by_length
+from app.figures.speed import BYTES, TIME, gains_by_length, roofline
 from engine.experiment import Experiment
 from engine.studies.gains import Gain
 from engine.studies.survey import Roofline

@@ -9,7 +9,6 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 
 from app.contents import PAGES
-from app.figures import claims as figures
 from app.page import claims as view
 from engine.experiment import Experiment
 from engine.studies.claims import CLAIMS, Checked, checked
@@ -27,7 +26,7 @@ def test_every_claim_is_shown_with_its_computed_verdict_and_number(open_app):
     assert shown.keys() == {one.number for one in checked()}
     for one in checked():
         assert f">{one.verdict.capitalize()}</span>" in shown[one.number]
-        assert figures.number_text(one) in shown[one.number]
+        assert view.number_text(one) in shown[one.number]
         assert one.claim.source[1] in shown[one.number]
     counts = [int(number) for number in re.findall(r"(\d+) (?:right|wrong)", app.header[0].value)]
     assert sum(counts) == len(shown)
@@ -44,8 +43,8 @@ def test_the_link_opens_the_scenario(one):
 
 def test_a_number_says_its_unit_what_it_is_of_over_what_and_where_it_is_from():
     ends = ((138e6, 138e6), "B"), ((2, 4), "×"), ((1, inf), ""), ((0, 1), "%"), ((1.5e-7, 0), "error")
-    told = [figures.range_text(*each) for each in ends]
+    told = [view.range_text(*each) for each in ends]
     assert told == ["138 MB", "2× to 4×", "over 1", "at most 1%", "1.5e-07 to 0"]
     claim = replace(CLAIMS[0], what="size", unit="B", claimed=(10, 10), varied="two GPUs")
-    text = re.sub("<.*?>", "", figures.number_text(Checked(1, claim, (20, 30), "computed")))
+    text = re.sub("<.*?>", "", view.number_text(Checked(1, claim, (20, 30), "computed")))
     assert text == "20 B to 30 B (computed), where 10 B is claimed: size, over two GPUs"
