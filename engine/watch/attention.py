@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from engine.algorithms.flash2 import schedule
 from engine.experiment import Experiment
 from engine.model.traffic import requested_bytes
-from engine.problem.problem import Tiling
+from engine.problem.problem import Problem
 from engine.watch import checks
 from engine.watch.interpreter import reporting
 from engine.watch.memory import Memory, bits_of, poisoned
@@ -30,7 +31,8 @@ def watched(
     """
     numbers, tiling = Numbers.of(experiment.problem, stretch, seed), experiment.asked
     problem = numbers.problem
-    watch, out, extra = run(attention, numbers, tiling, file)
+    given = partial(arguments, attention, problem=problem, tiling=tiling)
+    watch, out, extra = run(attention, numbers.tensors, problem, given, ("O", numbers.q.shape), file)
     seen = checks.tiles(watch, problem, tiling)
     shape = (problem.batch * problem.heads, problem.seq_q, problem.head_dim)
     values = out.double().numpy().reshape(shape)
@@ -51,52 +53,47 @@ def watched(
     return told | {"first_wrong": first}
 
 
-def run(attention: Callable, numbers: Numbers, tiling: Tiling, file: str):
-    """The watch, O [batch, heads, seq_q, head_dim] on the CPU, and what else the function returned."""
+def run(
+    function: Callable,
+    numbers: dict[str, np.ndarray],
+    problem: Problem,
+    given: Callable,
+    must: tuple,
+    file: str,
+) -> tuple[Watch, Any, list]:
+    """The watch, what a function returned, on the CPU, and what it returned beside.
+
+    numbers: of the tensors that `given` makes its arguments of; must: the name and shape of what it returns.
+    NumPy says nothing of the numbers that its kernels make.
+    """
     import torch
 
-    problem, dtype = numbers.problem, getattr(torch, numbers.problem.dtype)
-    tensors = [torch.from_numpy(each).to(dtype) for each in numbers.tensors.values()]
-    known = dict(zip("QKV", (each.double().numpy() for each in tensors), strict=True))
-    watch = Watch(Memory(known, problem.batch * problem.heads), problem.group, file)
-    returned = observed(attention, arguments(attention, tensors, problem, tiling), watch)
-    out, *extra = returned if isinstance(returned, tuple | list) else (returned,)
-    if not isinstance(out, torch.Tensor) or out.shape != tensors[0].shape:
-        shape = tuple(out.shape) if isinstance(out, torch.Tensor) else type(out).__name__
-        raise NotServedError(
-            f"attention returns {shape}; it must return O of the shape of q, {tuple(tensors[0].shape)}"
-        )
-    out = out.detach()
-    renamed(watch, out, "O")
-    return watch, out, extra
-
-
-def observed(function: Callable, given: tuple[list, dict], watch: Watch):
-    """What a function returns that is watched; NumPy says nothing of the numbers that its kernels make."""
-    import torch
-
+    tensors = [torch.from_numpy(each).to(getattr(torch, problem.dtype)) for each in numbers.values()]
+    watch = Watch(Memory(numbers, problem.batch * problem.heads), problem.group, file)
+    positional, named = given(tensors)
     tape = function if isinstance(function, Tape) and function.running else None
     with (
         np.errstate(all="ignore"),
         warnings.catch_warnings(action="ignore"),
         poisoned(torch),
         reporting(watch, tape),
-        ending_in_sentences(watch.file),
+        ending_in_sentences(file),
     ):
-        returned = function(*given[0], **given[1])
+        returned = function(*positional, **named)
     if not watch.launches:
         raise NotServedError(f"{function.__name__} launches no Triton kernel")
-    return returned
-
-
-def renamed(watch: Watch, tensor, new: str) -> None:
-    """Name a tensor that was returned: found by its memory, or as the one that was written of its size."""
-    region = watch.memory.region(tensor.untyped_storage().data_ptr())
-    _, written = watch.moved
-    sized = {name for name, each in watch.held if written[name] and each.numel() == tensor.numel()}
-    name = region.views[0].name if region else next(iter(sized), None) if len(sized) == 1 else None
-    if name not in (None, new):
-        watch.rename(name, new)
+    out, *extra = returned if isinstance(returned, tuple | list) else (returned,)
+    name, shape = must
+    if not isinstance(out, torch.Tensor) or out.shape != shape:
+        got = tuple(out.shape) if isinstance(out, torch.Tensor) else type(out).__name__
+        raise NotServedError(f"{function.__name__} returns {got}; it must return {name} of shape {shape}")
+    # what was returned is found by its memory, or as the one that was written of its size
+    region, (_, written) = watch.memory.region(out.untyped_storage().data_ptr()), watch.moved
+    sized = {each for each, held in watch.held if written[each] and held.numel() == out.numel()}
+    own = region.views[0].name if region else next(iter(sized), None) if len(sized) == 1 else None
+    if own not in (None, name):
+        watch.rename(own, name)
+    return watch, out.detach(), extra
 
 
 def _plain(watch: Watch, numbers: Numbers, seen: checks.Tiles, values, findings, notes) -> dict[str, Any]:

@@ -18,12 +18,10 @@ from engine.problem.inputs import make_output_gradient
 from engine.schedule.step import STATISTIC_BYTES
 from engine.studies import block_scales, linear_attention
 from engine.trace.softmax import falling, raised
-from engine.watch.attention import observed, renamed, verdict
-from engine.watch.memory import Memory
+from engine.watch.attention import run, verdict
 from engine.watch.numbers import Numbers
 from engine.watch.steps import of_head
-from engine.watch.user_file import NotServedError
-from engine.watch.watch import Finding, Watch
+from engine.watch.watch import Finding
 
 SIXTEEN_BITS = 2.0**-11  # sums in 16 bits are off by about this, sums in float32 by far less
 FAR = 120.0  # of a column of K from 0, in the lab of smoothing
@@ -168,15 +166,9 @@ def watched(
 
     problem = experiment.problem
     task = TASKS[name](experiment, Numbers.of(problem, stretch, seed), seed)
-    tensors = [torch.from_numpy(each).to(getattr(torch, problem.dtype)) for each in task.tensors.values()]
     more = [torch.from_numpy(each) if isinstance(each, np.ndarray) else each for each in task.more]
-    heads = problem.batch * problem.heads
-    watch = Watch(Memory(task.tensors, heads), problem.group, file)
-    found = observed(function, ([*tensors, *more], {}), watch)
-    found = found[0] if isinstance(found, tuple | list) else found
-    if not isinstance(found, torch.Tensor) or found.shape != task.exact.shape:
-        raise NotServedError(f"{name} must return a tensor of shape {task.exact.shape}")
-    renamed(watch, found, task.returns)
+    heads, must = problem.batch * problem.heads, (task.returns, task.exact.shape)
+    watch, found, _ = run(function, task.tensors, problem, lambda given: ([*given, *more], {}), must, file)
     error = np.abs(found.double().numpy() - task.exact)
     findings = [*watch.findings]
     if not (error <= task.tolerance).all() and not findings:
