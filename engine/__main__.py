@@ -17,7 +17,7 @@ WIDTH = 30  # of a column of numbers: those of the largest problem
 COMMANDS = {  # where the main of each stands
     "simulate": (__name__, "_simulate"),
     "trace": (__name__, "_trace"),
-    "model": ("engine.layers.command", "main"),
+    "model": ("engine.layers.phase", "main"),
     "measure": ("engine.measuring.measure", "main"),
     "bench": ("engine.measuring.bench_model", "main"),
     "bench-kernels": ("engine.measuring.bench_kernels", "main"),

@@ -6,16 +6,19 @@ a model that runs on and on. `engine.layers.rest` has all else.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
 from engine.algorithms import flash2, flash3, split_kv
 from engine.experiment import PARAMETERS, Experiment, ExperimentError
+from engine.layers.config import names, opened, shipped
 from engine.layers.model import Attention, Layer, Matrix, Model
 from engine.layers.rest import layer_seconds, product_seconds
 from engine.model.cluster.kernel import BACKWARD
 from engine.model.simulation import simulate
+from engine.parser import Parser, whole
 from engine.problem.hardware import GPUS
 
 PREFILL, DECODE, TRAIN = PHASES = ("prefill", "decode", "train")
@@ -148,11 +151,11 @@ class Evaluated:
 def _evaluated(model: Model, phase: Phase) -> Evaluated:
     own = model.shared(phase.parallel)
     parts = []
-    for (layer, count), (whole, _) in zip(own.layers, model.layers, strict=True):
-        experiment = whole.attention and experiment_of(model, phase, whole.attention)
+    for (layer, count), (unshared, _) in zip(own.layers, model.layers, strict=True):
+        experiment = unshared.attention and experiment_of(model, phase, unshared.attention)
         seconds = _attention_seconds(experiment, phase) if experiment else 0.0
         rest = layer_seconds(own, layer, phase.hardware, phase.rows, phase.name == DECODE)
-        parts.append(Part(whole, count, experiment, seconds, rest * phase.passes))
+        parts.append(Part(unshared, count, experiment, seconds, rest * phase.passes))
     rows = phase.rows if phase.name == TRAIN else phase.batch
     words = product_seconds(own, Matrix("words", own.vocab, own.hidden), phase.hardware, rows)
     return Evaluated(model, phase, tuple(parts), words * phase.passes)
@@ -205,3 +208,43 @@ def _with_algorithm(experiment: Experiment, phase: Phase) -> Experiment:
         return split.changed(splits=split_kv.own_splits(problem, split.tiling, split.gpu.sms))
     served = flash3.ALGORITHM.unserved(problem, experiment.gpu) is None
     return experiment.changed(algorithm=(flash3 if served else flash2).ALGORITHM.key).in_own_tiling()
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Print what a model takes; returns the exit code, raises SystemExit(2) on a bad value."""
+    parser = Parser("engine model", __doc__)
+    parser.add_argument("model", nargs="?", help="a config.json, or the name of a model that is shipped")
+    parser.add_argument("--list", action="store_true", help="print the models that are shipped")
+    parser.add_argument("--phase", choices=PHASES, default=PREFILL, help="default %(default)s")
+    parser.add_argument("--tokens", type=whole, default=4096, help="of a sequence; default %(default)s")
+    parser.add_argument("--batch", type=whole, default=1, help="sequences; default %(default)s")
+    parser.add_argument("--hardware", choices=GPUS, default="h200", help="default %(default)s")
+    parser.add_argument("--parallel", type=whole, default=1, help=f"GPUs, of {PARALLEL}; default %(default)s")
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")
+    options = parser.parse_args(arguments)
+    if options.list:
+        found = [shipped(name) for name in names()]
+        listed = [{"name": each.name, "parameters": each.parameters, "source": each.source} for each in found]
+        lines = (f"{each['name']:<20} {each['parameters']:>18,}  {each['source']}" for each in listed)
+        print(json.dumps(listed) if options.json else "\n".join(lines))
+        return 0
+    if options.model is None:
+        parser.error(f"model is missing; it must be a config.json, or one of {', '.join(names())}")
+    phase = Phase(options.phase, options.tokens, options.batch, options.parallel, options.hardware)
+    found = phase.of(opened(options.model))
+    print(json.dumps(found.summary()) if options.json else table(found))
+    return 0
+
+
+def table(found: Evaluated) -> str:
+    lines = [f"{'layers':<52} {'count':>5} {'attention, us':>14} {'the rest, us':>14}"]
+    for part in found.parts:
+        seconds = (f"{each * 1e6:>14,.1f}" for each in (part.attention_seconds, part.other_seconds))
+        lines.append(" ".join((f"{part.layer.kind:<52} {part.count:>5}", *seconds)))
+    lines += [
+        f"{'the whole, ms':<52} {found.seconds * 1e3:>35,.2f}  modelled",
+        f"{'attention of it':<52} {found.attention_share:>35.1%}  modelled",
+        f"{'weights, bytes':<52} {found.weight_bytes:>35,}  counted",
+        f"{'K and V, bytes':<52} {found.kv_cache_bytes:>35,}  counted",
+    ]
+    return "\n".join([*lines, *found.said])
