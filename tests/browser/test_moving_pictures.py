@@ -174,11 +174,7 @@ def test_no_word_of_a_picture_that_moves_is_too_small_however_narrow_the_window(
                 assert smallest > least - 0.01, f"{words!r} of {drawn.moving.title} at {width} by {height}"
 
 
-PASSING = {
-    "stSkeleton",
-    "stAppSkeleton",
-    "stTextInput",
-}  # while it loads; where one types
+PASSING = {"stSkeleton", "stAppSkeleton", "stTextInput"}  # while it loads; where one types
 FAILING = {"stException", "stAlertContentError", "stDialog"}  # where something fails: test_connection.py
 THERE = """() => [...document.querySelectorAll('*')].flatMap((one) =>
     [one.dataset?.testid, ...one.classList, ...one.getAttributeNames()])"""

@@ -162,10 +162,8 @@ def test_a_phone_draws_a_curve_changes_it_and_finds_it_again(browser):
 
 def test_a_way_by_tiles_is_drawn_by_hand_and_by_keys_and_grows_beside_the_truth(page, tmp_path):
     experiment = Experiment.of(seq=256, head_dim=64, block_q=64, block_kv=64, causal=True)
-    for name, data in (
-        ("asked", sketch.way_asked(experiment)),
-        ("told", sketch.way_told(experiment, [[0, 1]])),
-    ):
+    files = {"asked": sketch.way_asked(experiment), "told": sketch.way_told(experiment, [[0, 1]])}
+    for name, data in files.items():
         (tmp_path / f"{name}.html").write_text(sketch.SKETCH.offline(data, "A way"), "utf-8")
     page.goto((tmp_path / "asked.html").as_uri())
     page.evaluate("""() => {  // as in a phone's page, which hears what is drawn

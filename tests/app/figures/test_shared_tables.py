@@ -27,11 +27,8 @@ def test_no_script_holds_a_palette_or_an_algorithms_name(script):
 
 
 def test_the_header_carries_the_tables_and_what_each_run_is_called():
-    for block, names in (
-        (payload.build(Experiment.of()), ["standard", "FlashAttention-2"]),
-        (backward.build(Experiment.of()), ["the backward pass"]),
-    ):
-        header, _ = unpack(block)
+    for kind, names in ((payload, ["standard", "FlashAttention-2"]), (backward, ["the backward pass"])):
+        header, _ = unpack(kind.build(Experiment.of()))
         assert [run["title"] for run in header["runs"].values()] == names
         assert header["palettes"] == palettes()
         assert header["operations"] == steps_tables()["operations"]

@@ -93,11 +93,8 @@ def test_any_length_is_drawn_with_few_pixels(seq):
 
 
 def test_recorded_masks_are_told_beside_the_plain_rate(monkeypatch):
-    ways = (FORWARD, BACKWARD)
-    plan = {
-        way: [row for row in rows if row.provider == "flash2"]
-        for way, rows in zip(ways, together("variants", "direction"), strict=True)
-    }
+    ways = zip((FORWARD, BACKWARD), together("variants", "direction"), strict=True)
+    plan = {way: [row for row in rows if row.provider == "flash2"] for way, rows in ways}
     rates = {FORWARD: [500.0, 400.0, 300.0, 300.0, 200.0, *[300.0] * 6], BACKWARD: [200.0] * 11}
     rows = [
         replace(row, times=Times(*[row.flops / rate / 1e12] * 3, 5), commit="1234567890")

@@ -16,15 +16,12 @@ LLAMA = shipped("llama-3-8b")
 
 
 def test_the_headline_is_the_share_of_the_layers_times_in_the_address():
-    shown = opened(
-        "model", model="gemma-3-27b", phase=DECODE, context="32768", together="16", hardware="h100"
-    )
+    asked = {"phase": DECODE, "context": "32768", "together": "16", "hardware": "h100"}
+    shown = opened("model", model="gemma-3-27b", **asked)
     found = Phase(DECODE, 32768, 16, 1, "h100").of(shipped("gemma-3-27b"))
     share = sum(part.count * part.attention_seconds for part in found.parts) / found.seconds
-    assert shown.header[0].value == (
-        f"In Gemma 3 27B, attention takes {share_text(share)} of a decoding step at 32,768 tokens, "
-        "16 sequences."
-    )
+    said = f"{share_text(share)} of a decoding step at 32,768 tokens, 16 sequences."
+    assert shown.header[0].value == f"In Gemma 3 27B, attention takes {said}"
     assert "H100" in words(shown)
 
 

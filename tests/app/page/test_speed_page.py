@@ -45,12 +45,8 @@ def test_busy_shares_by_hand():
     shown = html(opened("speed"))
     experiment = Experiment()
     seconds = simulate(experiment).modelled.seconds
-    (row,) = [
-        each
-        for each in recordings()[0].counters
-        if (each.provider, each.problem, each.block_q, each.block_kv)
-        == ("flash2", experiment.problem, 64, 64)
-    ]
+    rows = (each for each in recordings()[0].counters if each.problem == experiment.problem)
+    (row,) = (each for each in rows if (each.provider, each.block_q, each.block_kv) == ("flash2", 64, 64))
     tensor, took = 16 * 1024 * 64 * 2, row.total("seconds")
     moved = {"HBM": 4 * tensor + 16 * 1024 * 4, "L2 to SMs": 34 * tensor + 16 * 1024 * 4}
     counted = {"HBM": ("dram_read", "dram_written"), "L2 to SMs": ("tile_read", "tile_written")}

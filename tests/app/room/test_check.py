@@ -15,13 +15,10 @@ def test_each_line_says_what_there_is_and_a_port_that_is_taken_or_that_nothing_r
         found = dict(reversed(line) for line in check.lines("127.0.0.1", number, 0))
     said = " ".join(found)
     assert found[f"Port {number} cannot serve the room: Address already in use."] == check.LOOK
-    for sentence in (
-        "is free for the dashboard, and answers.",
-        "127.0.0.1: No phone can join",
-        "only a phone can tell",
-        "Kernels run on an H200.",
-    ):
+    for sentence in ("is free for the dashboard, and answers.", "127.0.0.1: No phone can join"):
         assert sentence in said
+    assert found.keys() > {"Kernels run on an H200."}
+    assert "only a phone can tell" in said
 
     def refused(*_):
         raise ConnectionRefusedError(111, "Connection refused")

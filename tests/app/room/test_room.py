@@ -26,16 +26,9 @@ from app.room.votes import Ballots, Bucket, Question, defused
 from engine import Experiment
 
 QUESTION = Question("step 1 of 2", "How often?", ("once", "twice", "never"))
-ASKED = Shown(
-    "Reading",
-    QUESTION.place,
-    question=QUESTION,
-    asked="How often?",
-    choices=QUESTION.choices,
-    replies=("no", "yes", "no"),
-    right=1,
-    hands=(0, 0, 0),
-)
+TOLD = {"replies": ("no", "yes", "no"), "right": 1, "hands": (0, 0, 0)}  # with the answer
+CHOSEN = {"question": QUESTION, "asked": QUESTION.text, "choices": QUESTION.choices}
+ASKED = Shown("Reading", QUESTION.place, **CHOSEN, **TOLD)
 
 
 class Clock:
@@ -303,11 +296,8 @@ def test_no_cell_of_the_votes_is_a_formula():
     for voter, choice in enumerate((0, 1, 1, 2)):
         ballot.cast(f"{voter}", choice)
     rows = list(csv.reader(io.StringIO(ballots.sheet().removeprefix("\ufeff"))))
-    assert rows[1:] == [
-        ["'=1+1", '\'@now, "quoted"', "'-2", "1", "0"],
-        ["'=1+1", '\'@now, "quoted"', "'+3", "2", "0"],
-        ["'=1+1", '\'@now, "quoted"', "plain", "1", "4"],
-    ]
+    counted = (["'-2", "1", "0"], ["'+3", "2", "0"], ["plain", "1", "4"])
+    assert rows[1:] == [["'=1+1", '\'@now, "quoted"', *each] for each in counted]
     for formula in ("\t=1", " =1", "\u00a0\n@a", "\u200b=1", "\ufeff+1", "＝1", "\x00=1"):
         assert defused(formula) == f"'{formula}"
     assert defused("1 = 1") == "1 = 1"

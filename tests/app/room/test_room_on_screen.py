@@ -178,14 +178,9 @@ def test_every_page_and_step_of_the_room_has_its_offline_picture():
     wanted = [{"page": page, "values": {}} for page in ("masks", "backward", "flash3", "gpu", "decoding")]
     wanted += [{"page": "across", "values": {}, "asked": {"gpus": "8", "mask": "none"}}]
     step, causal = file.load("attention").steps[STEP - 1], Experiment.of(causal=True)
-    wanted += [
-        {
-            "page": "tour",
-            "values": {"causal": "true"},
-            "asked": {"tour": "attention", "step": STEP, "told": told},
-        }
-        for told in (False, True)
-    ]
+    place = {"tour": "attention", "step": STEP}
+    for told in (False, True):
+        wanted += [{"page": "tour", "values": {"causal": "true"}, "asked": place | {"told": told}}]
     for each in wanted:
         text = drawn(each)
         assert "Content-Security-Policy" in text
@@ -227,14 +222,10 @@ def test_a_room_draws_the_order_of_tiles_and_all_ways_stand_over_the_schedules(o
     app = open_app("tour", step=str(DRAWN["draw order"]), present="true")
     assert (sketch(app)["tiles"], sketch(app)["truth"]) == ([4, 4], [])
     number = state(room)["number"]
-    for name, way in (
-        ("right", (0, 4, 5, 8, 9, 10, 12, 13, 14, 15)),
-        ("by keys", (0, 4, 8, 12, 5, 9, 13, 10, 14, 15)),
-    ):
+    ways = (0, 4, 5, 8, 9, 10, 12, 13, 14, 15), (0, 4, 8, 12, 5, 9, 13, 10, 14, 15), tuple(range(16))
+    for name, way in zip(("right", "by keys", "all"), ways, strict=True):
         room.enter(name)
         room.vote(name, number, way)
-    room.enter("all")
-    room.vote("all", number, tuple(range(16)))
     press(app, "tour_next")
     shown = sketch(app)
     assert shown["truth"] == [4 * i + j for i in range(4) for j in range(i + 1)]

@@ -12,13 +12,8 @@ from engine.experiment import Experiment
 from engine.studies.answers import Answer, answer
 from tests.app.player.test_player_payload import unpack
 
-STEP = {
-    "scenario": "algorithm=flash2&seq=1024",
-    "picture": "player",
-    "question": "How often?",
-    "choice": "1\nchoice: query_blocks",
-    "answer": "k_reads",
-}
+STEP = {"scenario": "algorithm=flash2&seq=1024", "picture": "player", "question": "How often?"}
+STEP |= {"choice": "1\nchoice: query_blocks", "answer": "k_reads"}
 
 
 def written(text: str = "Some words.", **changed: str | None) -> str:
