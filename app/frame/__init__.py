@@ -60,10 +60,8 @@ def _page(name: str, title: str) -> st.Page:
 
 def show(page: str) -> None:
     """Let the browser keep to what `frame.js` says, on the page of that name."""
+    size = presentation.type_size() if presentation.presenting() else 0
     data = {"page": page, "meanings": glossary.meanings(), "keys": keys.bound(), "leads": screen.leading()}
-    data |= {
-        "told": lectern.told() or None,
-        "type": presentation.type_size() if presentation.presenting() else 0,
-    }
+    data |= {"told": lectern.told() or None, "type": size}
     heard = dict.fromkeys((f"on_{name}_change" for name in ("back", "opened", "type")), lambda: None)
     FRAME.mount(key="frame", data=data, height=0, **heard)

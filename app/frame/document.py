@@ -38,11 +38,8 @@ def routes() -> list[Route]:
     pages = [Route(f"{base}/{name}", _opened) for name in ("", *names) if name != HOME]
     # nothing lies below a page: what would be there stays blank, as its scripts are looked for there too
     below = [Route(f"{base}/{name}/{{rest:path}}", partial(_led, name)) for name in names]
-    home, script = (
-        Route(f"{base}/{HOME}", partial(_led, "./")),
-        Route(f"{base}/{scripts.FOLDER}/{{file}}", _script),
-    )
-    return [*folder, home, script, *pages, *below]
+    home = Route(f"{base}/{HOME}", partial(_led, "./"))
+    return [*folder, home, Route(f"{base}/{scripts.FOLDER}/{{file}}", _script), *pages, *below]
 
 
 def _opened(request: Request) -> Response:

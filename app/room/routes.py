@@ -119,20 +119,17 @@ async def _page(request: Request, room: Room) -> Response:
 
 async def _events(request: Request, room: Room) -> Response:
     """All that is shown, now and whenever it changes, with signs of life between."""
-    phone, board = (
-        _phone(request, room) or secrets.token_urlsafe(16),
-        room.stage,
-    )  # it can watch, and not vote
+    phone = _phone(request, room) or secrets.token_urlsafe(16)  # it can watch, and not vote
     stream, own = room.enter(phone, _place(request))
 
     async def events() -> AsyncIterator[str]:
         yield f"retry: {AGAIN}\nevent: mine\ndata: {json.dumps(own)}\n\n"
-        version = board.version
-        yield f"data: {board.text}\n\n"
+        version = room.stage.version
+        yield f"data: {room.stage.text}\n\n"
         while room.stays(phone, stream):
-            changed = await board.after(version, BEAT)
-            version = board.version
-            yield f"data: {board.text}\n\n" if changed else ": here\n\n"
+            changed = await room.stage.after(version, BEAT)
+            version = room.stage.version
+            yield f"data: {room.stage.text}\n\n" if changed else ": here\n\n"
 
     return Stream(events(), lambda: room.leave(phone))
 

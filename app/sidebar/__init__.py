@@ -132,15 +132,12 @@ def _further() -> tuple[Field, ...]:
     after = _keys("after", "none" if causal else "all", AFTER_HELP, **{"disabled": True} if causal else {})
     documents = _field("text_input", "Documents", "lengths", DOCUMENTS_HELP)
     others = [one for one in PARAMETERS.values() if one.label]  # what is laid out by hand has none
-    typed, ticked = (
-        [
-            _field(kind, one.label, one.name, f"It must be {one.must}.")
-            for one in others
-            if one.is_switch is yes
-        ]
-        for kind, yes in (("text_input", False), ("checkbox", True))
-    )
-    return batch, keys, after, documents, *typed, *ticked
+    kinds = ("text_input", "checkbox")
+    more = [
+        _field(kinds[one.is_switch], one.label, one.name, f"It must be {one.must}.")
+        for one in sorted(others, key=lambda one: one.is_switch)
+    ]
+    return batch, keys, after, documents, *more
 
 
 def _more() -> None:

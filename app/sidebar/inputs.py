@@ -119,11 +119,8 @@ def _map() -> None:
     experiment = scenario.current()
     found = of_all_layers(experiment)
     st.markdown("**What does each head look at, and how often does it rescale?** Press a head to see it.")
-    figure, asked = (
-        figures.heads_map(found, theme.colours()),
-        {"on_select": "rerun", "selection_mode": "points"},
-    )
-    pressed = chart(figure, "All heads by layer", "heads map", **asked).selection.points
+    figure, asked = figures.heads_map(found, theme.colours()), {"selection_mode": "points"}
+    pressed = chart(figure, "All heads by layer", "heads map", on_select="rerun", **asked).selection.points
     named = text_of(experiment.problem.inputs)
     st.caption(
         "Means over the rows of each head, computed here in float64: the weight on the first key, how many "
