@@ -69,30 +69,20 @@ def browser():
 
 
 class Watch:
-    """What a page complained about, and which hosts it asked."""
+    """What a page complained about, and which hosts it asked, since it was told to forget."""
 
     def __init__(self, page):
+        self.forget()
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        page.on("console", lambda said: said.type == "error" and self.complaints.append(said.text))
+        page.on("request", lambda request: self._request(urlsplit(request.url)))
+
+    def forget(self) -> None:
+        """What was said so far is another test's."""
         self.complaints: list[str] = []
         self.hosts: set[str] = set()
-        self._page = page
-        self._heard = {"console": self._message, "pageerror": self._error, "request": self._request}
-        for event, hear in self._heard.items():
-            page.on(event, hear)
 
-    def leave(self) -> None:
-        """Hear no more."""
-        for event, hear in self._heard.items():
-            self._page.remove_listener(event, hear)
-
-    def _error(self, error) -> None:
-        self.complaints.append(str(error))
-
-    def _message(self, message) -> None:
-        if message.type == "error":
-            self.complaints.append(message.text)
-
-    def _request(self, request) -> None:
-        parts = urlsplit(request.url)
+    def _request(self, parts) -> None:
         if parts.scheme not in LOCAL_SCHEMES:
             self.hosts.add(parts.hostname)
 
@@ -111,11 +101,12 @@ class Tab:
         """The page in its usual size and theme, with what it complains about from now on."""
         if self.page is None:
             self.page = window(self.browser, viewport=SIZE, color_scheme="dark").new_page()
+            self.page.watch, self.page.forget = Watch(self.page), self.forget
         self.page.emulate_media(color_scheme="dark", reduced_motion="no-preference")
         self.page.set_viewport_size(SIZE)
         self.page.mouse.move(0, 0)
         self.page.context.clear_permissions()
-        self.page.watch, self.page.forget = Watch(self.page), self.forget
+        self.page.watch.forget()
         return self.page
 
     def forget(self, address: str) -> None:
@@ -133,11 +124,6 @@ class Tab:
         except BaseException:  # a page that crashed or hangs is the last test's alone
             self.close()
             raise
-
-    def end(self) -> None:
-        """Hear no more of the page: what it says from now on is the next test's."""
-        if self.page is not None:
-            self.page.watch.leave()
 
     def close(self) -> None:
         """Close the page, if there is one: the next to begin opens another."""
@@ -158,8 +144,7 @@ def tab(browser):
 def kept(tab):
     """A page that may still show what the test before opened."""
     tab.kept = True
-    yield tab.begin()
-    tab.end()
+    return tab.begin()
 
 
 @pytest.fixture
@@ -170,4 +155,3 @@ def page(tab, dashboard):
         tab.kept = False
     yield tab.begin()
     tab.forget(dashboard)
-    tab.end()

@@ -69,10 +69,6 @@ def test_switching_a_technique_off_says_what_happens_and_what_else_has_nothing_t
     assert "Without softmax under products:" in said
     pills(app).set_value([key for key in KEYS if key != "online"]).run()
     assert "The kernel Triton Flash 2 does exactly this." in said
-
-
-def test_all_techniques_off_is_unfused_attention(open_app):
-    app = open_app("flash3", seq="4096", head_dim="128")
     pills(app).set_value([]).run()
     standard = simulate(Experiment.of(algorithm="standard", seq=4096, head_dim=128))
     assert metrics(app)["Time, modelled"] == seconds_text(standard.modelled.seconds)
@@ -103,10 +99,6 @@ def test_everything_is_on_at_first_on_blackwell_and_says_what_is_modelled_of_whi
     assert "A B200 is shown: an H200 has no tensor memory." in words(app)
     assert metrics(app)["Rate in the loop, modelled"] == f"{2250 * GPUS['b200'].reached.matrix:,.0f} TFLOP/s"
     assert "A B300" not in words(opened(open_app, hardware="b300"))
-
-
-def test_switching_a_technique_of_blackwell_off_says_what_it_costs(open_app):
-    app = opened(open_app)
     pills(app, "blackwell").set_value([key for key in FOURTH if key != "polynomials"]).run()
     assert "Without part of the exponentials by polynomials: All exponentials go through" in words(app)
     experiment = Experiment.of(seq=4096, head_dim=128)

@@ -60,7 +60,7 @@ def put(monkeypatch, own_worker):
     return put
 
 
-def test_the_speed_page_says_what_was_recorded_where_and_when(put):
+def test_the_speed_page_says_what_was_recorded_and_what_counters_saw_beside_the_models_bound(put):
     put(RECORDING)
     page = opened("speed")
     said = words(page)
@@ -71,6 +71,14 @@ def test_the_speed_page_says_what_was_recorded_where_and_when(put):
         said = words(page.run())
     assert "Dotted lines are modelled for this shape" in said
     assert "shares out its last tiles among all SMs" in said
+    assert "**Bottleneck (modelled)**: " in said
+    assert "Nsight counters for this scenario, recorded on NVIDIA H200, 2026-11-21, as a share of" in said
+    assert "L2's peak is 13.5 TB/s (measured at the SMs of an H200" in said
+    put(counted(counters_of("flash2", 3.8e7, tensor_percent=41.4, sm_percent=97.0)))
+    page = opened("speed", seq=2048)
+    assert "<td>41%</td></tr>" in html(page)
+    assert "tail: SMs idle" in html(page)
+    assert "Nearest: the model of the recorded scenario nearest to this one, FlashA" in words(page)
 
 
 def test_nothing_recorded_is_shown_as_nothing(put):
@@ -117,20 +125,6 @@ def test_bytes_that_a_chip_sampled_stand_on_traffic_where_there_was_no_ncu(put):
     assert "The chip sampled itself, as there was no Nsight Compute" in words(page)
     assert "DRAM, recorded</td><td>6.3 MB</td><td>2.1 MB</td>" in html(page)
     assert "between L2 and the SMs, recorded" not in html(page)
-
-
-def test_the_speed_page_sets_what_the_counters_saw_beside_the_models_bound(put):
-    put(RECORDING)
-    page = opened("speed")
-    said = words(page)
-    assert "**Bottleneck (modelled)**: " in said
-    assert "Nsight counters for this scenario, recorded on NVIDIA H200, 2026-11-21, as a share of" in said
-    assert "L2's peak is 13.5 TB/s (measured at the SMs of an H200" in said
-    put(counted(counters_of("flash2", 3.8e7, tensor_percent=41.4, sm_percent=97.0)))
-    page = opened("speed", seq=2048)
-    assert "<td>41%</td></tr>" in html(page)
-    assert "tail: SMs idle" in html(page)
-    assert "Nearest: the model of the recorded scenario nearest to this one, FlashA" in words(page)
 
 
 @pytest.mark.parametrize(("page", "direction"), [("speed", "forward"), ("backward", "backward")])
