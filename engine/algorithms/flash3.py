@@ -77,14 +77,19 @@ def heads_together(problem: Problem, taken: Tiling) -> int:
 
 
 def box_columns(problem: Problem) -> dict[Tensor, float]:
-    """Boxes have the columns of the next larger head dim; beside a V of another Q and K come in pieces."""
-    of_q, of_v = (
-        min((size for size in BLOCKS if size >= dim), default=dim) / dim
+    """Boxes have the columns of the next larger head dim; beside a V of another Q and K come in pieces.
+
+    Those of K and V have half of them, and a second box the others, where one would be half of zeros.
+    """
+    whole, of_v = (
+        min((size for size in BLOCKS if size >= dim), default=dim)
         for dim in (problem.head_dim, problem.v_dim)
     )
     if problem.head_dim_v:
-        of_q = 1.0
-    return {Tensor.Q: of_q, Tensor.K: of_q, Tensor.V: of_v}
+        return {Tensor.Q: 1.0, Tensor.K: 1.0, Tensor.V: of_v / problem.v_dim}
+    tail = tilings.tail_columns(problem.head_dim) if whole in BLOCKS else None
+    keys = (whole // 2 + tail if tail else whole) / problem.head_dim
+    return {Tensor.Q: whole / problem.head_dim, Tensor.K: keys, Tensor.V: keys}
 
 
 def parts(problem: Problem, taken: Tiling) -> dict[str, tuple[Part, ...]]:

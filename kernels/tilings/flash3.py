@@ -21,6 +21,24 @@ def padded(head_dim: int) -> int:
     return min(size for size in TILING if size >= head_dim)
 
 
+def value_columns(head_dim: int, causal: bool) -> int:
+    """Columns of O that P V is computed for: where causal half of those padded, and a power of two more.
+
+    Two products take less time than one there alone, as measured.
+    """
+    whole, most = padded(head_dim), padded(head_dim) // 2
+    if whole == min(TILING) or not causal:
+        return whole
+    return most + max(16, 1 << (head_dim - most - 1).bit_length())
+
+
+def tail_columns(head_dim: int) -> int | None:
+    """Columns of K's and V's second blocks, a power of two less than half of all; None for one block."""
+    half = padded(head_dim) // 2
+    tail = value_columns(head_dim, True) - half
+    return tail if 16 <= tail < half else None
+
+
 def heads_together(key_heads: int, group: int, bytes_of_keys: int) -> int:
     """Heads whose tiles start side by side: of as many key heads as have room in L2_FOR_KEYS.
 

@@ -15,7 +15,16 @@ from kernels.call.value_checks import remember
 from kernels.launch.block_times import BlockTimes
 from kernels.launch.launch import address, multiprocessors, on_device, output_like
 from kernels.launch.relaunch import Relaunch, current_stream
-from kernels.tilings.flash3 import FEW_KEYS, FEW_KEYS_TILING, TILING, V_TILING, heads_together, padded
+from kernels.tilings.flash3 import (
+    FEW_KEYS,
+    FEW_KEYS_TILING,
+    TILING,
+    V_TILING,
+    heads_together,
+    padded,
+    tail_columns,
+    value_columns,
+)
 
 # columns of Q that a consumer keeps in registers: wgmma reads less shared memory; as measured, without a mask
 HELD_COLUMNS = {64: 0, 128: 128, 256: 64}
@@ -214,24 +223,6 @@ def _prepared(q, k, v, out, causal, window, scale, terms: Terms = PLAIN) -> tupl
         *([_descriptor(one, block_kv, tail) for one in (k, v)] if tail else (None, None)),
     ]
     return min(multiprocessors(q.device), batch * heads * query_blocks), descriptors, arguments
-
-
-def value_columns(head_dim: int, causal: bool) -> int:
-    """Columns of O that P V is computed for: where causal half of those padded, and a power of two more.
-
-    Two products take less time than one there alone, as measured.
-    """
-    whole, most = padded(head_dim), padded(head_dim) // 2
-    if whole == min(TILING) or not causal:
-        return whole
-    return most + max(16, 1 << (head_dim - most - 1).bit_length())
-
-
-def tail_columns(head_dim: int) -> int | None:
-    """Columns of K's and V's second blocks, a power of two less than half of all; None for one block."""
-    half = padded(head_dim) // 2
-    tail = value_columns(head_dim, True) - half
-    return tail if 16 <= tail < half else None
 
 
 def _with_tail(half: int, tail: int, causal: bool) -> dict:
