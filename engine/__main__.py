@@ -51,7 +51,7 @@ def main(arguments: list[str] | None = None) -> int:
         Parser(f"engine {command}", None).error(str(refusal))
 
 
-def _trace(arguments: list[str]) -> int:
+def _trace(arguments: list[str]) -> None:
     parser = Parser(
         "engine trace", "Which SM runs each block of threads, and when, modelled: a Perfetto file."
     )
@@ -64,10 +64,9 @@ def _trace(arguments: list[str]) -> int:
     launched = simulate(experiment).modelled.seconds
     said = f"{len(found):,} blocks, {found.seconds * 1e6:,.1f} us; {launched * 1e6:,.1f} us with their launch"
     print(f"{out}: {said}, {found.origin}")
-    return 0
 
 
-def _simulate(arguments: list[str]) -> int:
+def _simulate(arguments: list[str]) -> None:
     parser = Parser("engine simulate", "What the model says about one attention problem.")
     parser.scenario()
     parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")
@@ -77,7 +76,6 @@ def _simulate(arguments: list[str]) -> int:
     experiment = Experiment.of(**given)
     simulation = simulate(experiment.in_own_tiling() if own else experiment)
     print(json.dumps(simulation.summary()) if as_json else table(simulation))
-    return 0
 
 
 def table(simulation: Simulation) -> str:

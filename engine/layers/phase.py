@@ -210,8 +210,8 @@ def _with_algorithm(experiment: Experiment, phase: Phase) -> Experiment:
     return experiment.changed(algorithm=(flash3 if served else flash2).ALGORITHM.key).in_own_tiling()
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Print what a model takes; returns the exit code, raises SystemExit(2) on a bad value."""
+def main(arguments: list[str]) -> None:
+    """Print what a model takes; raises SystemExit(2) on a bad value."""
     parser = Parser("engine model", __doc__)
     parser.add_argument("model", nargs="?", help="a config.json, or the name of a model that is shipped")
     parser.add_argument("--list", action="store_true", help="print the models that are shipped")
@@ -227,13 +227,12 @@ def main(arguments: list[str] | None = None) -> int:
         listed = [{"name": each.name, "parameters": each.parameters, "source": each.source} for each in found]
         lines = (f"{each['name']:<20} {each['parameters']:>18,}  {each['source']}" for each in listed)
         print(json.dumps(listed) if options.json else "\n".join(lines))
-        return 0
+        return
     if options.model is None:
         parser.error(f"model is missing; it must be a config.json, or one of {', '.join(names())}")
     phase = Phase(options.phase, options.tokens, options.batch, options.parallel, options.hardware)
     found = phase.of(opened(options.model))
     print(json.dumps(found.summary()) if options.json else table(found))
-    return 0
 
 
 def table(found: Evaluated) -> str:

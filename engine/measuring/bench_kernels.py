@@ -82,7 +82,7 @@ def ratio(rows: list[Timing], ours: set[str]) -> str:
     return f"x{peer / own:.3f}" if own and peer else "no peer" if own else "none of ours"
 
 
-def run() -> int:
+def run() -> None:
     """Times every problem, forward and backward, then all masks; prints a line for each."""
     print("TFLOP/s in turns, medians, fastest first; x: ours over the best peer")
     bench = Bench(machine(), present(contenders()), LONGEST_RECORDED, REPEATS)
@@ -94,16 +94,15 @@ def run() -> int:
             head = f"{direction:<8} d {problem.head_dim:<3} N {problem.seq_kv:<5} {what:<22}"
             print(f"{head} {ratio(rows, ours):<13} {told(rows, '{0.tflops:.0f}'.format)}", flush=True)
     print(f"each result is held against float64 first, allowed is {ALLOWED}")
-    return run_variants()
+    run_variants()
 
 
-def run_variants() -> int:
+def run_variants() -> None:
     """Times what masks and terms cost; prints a line for each."""
     for planned in together("variants", "direction"):
         rows = timed(planned, REPEATS, cuda=True)
         for row in rows:
             print(variant_line(row, beside(row, rows)), flush=True)
-    return 0
 
 
 def variant_line(row: VariantTiming, plain: VariantTiming) -> str:
@@ -221,8 +220,8 @@ DECODING = (  # what the size is, batch, size, problem, keys of a page
 )
 
 
-def run_models() -> int:
-    """Print a line for each case and for decoding; 0."""
+def run_models() -> None:
+    """Print a line for each case and for decoding."""
     print("TFLOP/s over the scores that the mask leaves, medians in turns; x: ours over the best peer")
     peers = present([one for name, one in implementations().items() if name in PEERS])
     bench = Bench(machine(), [OURS, *peers], LONGEST_RECORDED, REPEATS)
@@ -237,7 +236,6 @@ def run_models() -> int:
         times, moved = _spent(call), given[1].nbytes * (1 if problem.latent else 2)
         rate = f"x{moved / times.p50 / copied:.2f}  {times.tflops(pair_flops(problem)):.0f} TFLOP/s"
         print(f"batch {batch:<4} {size:>6} {what:<17} {times.p50 * 1e6:8.1f} us  {rate}", flush=True)
-    return 0
 
 
 def _spent(call: Callable, cuda: bool = True) -> Times:
@@ -306,8 +304,8 @@ def _timed(calls: dict[str, Callable], cuda: bool) -> dict[str, dict[str, float]
     return {name: asdict(each) for name, each in in_turns(calls, REPEATS, cuda).items()}
 
 
-def run_beyond(path: Path | None) -> int:
-    """Print a line for each shape, and write all into a file; 0."""
+def run_beyond(path: Path | None) -> None:
+    """Print a line for each shape, and write all into a file."""
     shapes = [(1, keys, keys, *blocks) for keys, blocks in PREFILL]
     shapes += [(1, PREFILL[4][0], PREFILL[4][0], 1, block_kv) for block_kv in BLOCKS]
     shapes += [(batch, 1, keys, 1, 64) for keys, batch in DECODED]
@@ -322,10 +320,9 @@ def run_beyond(path: Path | None) -> int:
         problem |= {"latent_heads": LATENT_HEADS, "groups": GROUPS, "dtype": "bfloat16"}
         found = {"device": asdict(device()), "problem": problem, **rows}
         path.write_text(json.dumps(found, indent=1) + "\n")
-    return 0
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str]) -> int | None:
     """Time our kernels and the peers present, in one process, in random order; check each first."""
     parser = Parser("engine bench-kernels", main.__doc__)
     ways = parser.add_mutually_exclusive_group()

@@ -110,7 +110,7 @@ def measured_rows(bench: Bench, experiment: Experiment) -> list[Row]:
     return rows
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str]) -> None:
     """`python -m engine measure`: prints a table, or JSON rows; exit code 2 with one line for a bad value.
 
     The lengths at work are told on stderr. split_kv and flash3 take blocks and splits of their own.
@@ -134,10 +134,9 @@ def main(arguments: list[str]) -> int:
             print(update.message, file=sys.stderr)
     if not options.json:
         print(f"{bench.machine.device}; each result is held against float64, allowed is {ALLOWED}")
-    return 0
 
 
-def _measure_cluster(experiment: Experiment, options: argparse.Namespace) -> int:
+def _measure_cluster(experiment: Experiment, options: argparse.Namespace) -> None:
     """Every way to compute the problem on several GPUs, forward and backward; one process speaks for all."""
     ranks = Ranks()
     problem = experiment.problem
@@ -160,7 +159,6 @@ def _measure_cluster(experiment: Experiment, options: argparse.Namespace) -> int
                 line = f"{row.label:<32} {row.gpus} GPUs {row.direction:<8} {line}"
                 print(json.dumps(said) if options.json else line, flush=True)
     ranks.close()
-    return 0
 
 
 def _line(row: Row) -> str:

