@@ -72,15 +72,6 @@ def test_the_recording_is_drawn_with_its_peers_and_every_time():
     assert {"split keys", "the same, modelled", "PyTorch cuDNN", "PyTorch flash"} <= drawn.keys()
 
 
-def test_grouped_heads_show_what_is_saved():
-    page = unfolded(opened("decoding", **LONG), "decoding heads")
-    assert "**4 times fewer bytes**" in words(page)
-    keys = 2 * 65536 * 128 * 2
-    shown = html(page)
-    for heads in (32, 8, 1):
-        assert f"<td>{bytes_text(heads * keys)}</td>" in shown
-
-
 def test_pages_show_what_is_unused_and_whose_each_is():
     """Six sequences of up to 2,048 keys in pages of 16, worked out here; then of 256 in the same memory."""
     page = unfolded(opened("decoding", **LONG), "decoding pages")

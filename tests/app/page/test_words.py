@@ -35,6 +35,9 @@ SAID = (
     *((f"decoding?heads=32&kv_heads={keys}&seq=1&seq_kv=65536&head_dim=128#decoding heads,decoding times",
        f"32 heads on {keys} KV heads, d 128, float16", "The dotted line is modelled with key blocks of 128;")
       for keys in (8, 32)),
+    # two caches of 65,536 keys of 128 numbers of 2 bytes for 32, 8 and 1 heads
+    ("decoding?heads=32&kv_heads=8&seq=1&seq_kv=65536&head_dim=128&causal=true#decoding heads",
+     "**4 times fewer bytes**", "1.07 GB", "268 MB", "33.6 MB"),
     ("decoding?heads=6&kv_heads=1#decoding heads", "6 heads on 1 KV head: **6 times fewer bytes**"),
     ("decoding?head_dim=256&block_kv=1024&hardware=t4&dtype=float32#decoding merge",
      "The parts cannot be computed: a thread block needs "),

@@ -186,44 +186,39 @@ def vote(room, body: bytes, cookie: str = COOKIE) -> int:
     return ask(room, "/CODE/vote", "POST", body, Cookie=cookie)[0]
 
 
-def drawn(curve, question: int = 1) -> bytes:
-    return json.dumps({"question": question, "curve": curve}).encode()
+def ballot(question: int = 1, **answer) -> bytes:
+    return json.dumps({"question": question, **answer}).encode()
 
 
 NO_VOTES = (
-    *(b"", b"{", b"[]", b"null", b"\xff\xfe", b"[" * 150, b'{"question": 1}'),
-    *(b'{"question": 1, "choice": "0"}', b'{"question": 1, "choice": true}'),
-    *(b'{"question": 1, "choice": -1}', b'{"question": 1, "choice": 1e400}'),
-    *(b'{"question": 0, "choice": 0}', b'{"question": 1, "choice": 0, "publish": "x"}'),
+    *(b"", b"{", b"[]", b"null", b"\xff\xfe", b"[" * 150, b'{"question": 1, "choice": 1e400}'),
+    *(ballot(), ballot(0, choice=0), ballot(choice=0, publish="x")),
+    *(ballot(choice=each) for each in ("0", True, -1)),
 )
-
-
 NO_CURVES = ([], [1], [0] * 65, [0, 1001], [0, -1], [0, 0.5], [0, True], [0, "1"], [0, None], {"0": 1}, "01")
 
 
 def test_a_body_that_is_no_vote_is_400_and_hears_what_is_one(room):
-    for body in (*NO_VOTES, *map(drawn, NO_CURVES)):
+    for body in (*NO_VOTES, *(ballot(curve=each) for each in NO_CURVES)):
         status, _, said = ask(room, "/CODE/vote", "POST", body, Cookie=COOKIE)
         assert status == 400, body
-        assert said.startswith(
-            b'A vote is {"question": 3, "choice": 0}, or {"question": 3, "curve": [0, 250]}'
-        )
+        assert said.startswith(b'A vote is {"question": 3, "choice": 0}, or {"question": 3, "curve": [0, 25')
 
 
 def test_a_curve_is_an_answer_where_the_room_draws_and_nowhere_else(room):
     with Follower(room, cookie("artist")) as phone:
         phone.next()
         number = phone.next()[1]["number"]
-        assert vote(room, drawn([0, 500], number), cookie("artist")) == 400  # here it chooses
+        assert vote(room, ballot(number, curve=[0, 500]), cookie("artist")) == 400  # here it chooses
         question = Question("step 2 of 2", "How does it grow?", ())
         sketched = Shown("Drawing", question=question, draws=True)
         assert room.publish(room.session, sketched) == [0]
         state = phone.next()[1]
         assert state["draws"]
         number = state["number"]
-        assert vote(room, json.dumps({"question": number, "choice": 0}).encode(), cookie("artist")) == 400
+        assert vote(room, ballot(number, choice=0), cookie("artist")) == 400
         for curve in ([0, 1000], [0] * 64, [0, 7, 1000]):  # the last counts
-            assert vote(room, drawn(curve, number), cookie("artist")) == 204
+            assert vote(room, ballot(number, curve=curve), cookie("artist")) == 204
         assert room.curves() == [(0, 7, 1000)]
         assert room.publish(room.session, replace(sketched, told=True)) == [1]
         with Follower(room, cookie("artist")) as again:
@@ -240,19 +235,19 @@ def test_a_phone_follows_votes_and_is_told(room):
         assert not state.keys() & {"votes", "right", "replies"}
         number = state["number"]
         assert vote(room, b" " * 601) == 413
-        assert vote(room, json.dumps({"question": number + 1, "choice": 0}).encode()) == 409
-        ballot = json.dumps({"question": number, "choice": 2}).encode()
+        assert vote(room, ballot(number + 1, choice=0)) == 409
+        given = ballot(number, choice=2)
         strange = ("phone=made-up", "phone=0123456789abcdef-_abcd", f"{COOKIE}x", "phone=.", "phone=é")
         for made_up in ("", cookie("stranger"), *strange):
-            assert vote(room, ballot, made_up) == 403
-        assert vote(room, ballot) == 204
+            assert vote(room, given, made_up) == 403
+        assert vote(room, given) == 204
         assert room.publish(room.session, replace(ASKED, told=True)) == [0, 0, 1]
         assert phone.next()[1]["votes"] == [0, 0, 1]
-        assert vote(room, ballot) == 409
+        assert vote(room, given) == 409
         with Follower(room) as late:
             assert late.next() == ("mine", {str(number): 2})
             assert late.next()[1]["told"]
-        assert [vote(room, ballot) for _ in range(3)] == [409, 409, 429]
+        assert [vote(room, given) for _ in range(3)] == [409, 409, 429]
 
 
 def test_a_phone_whose_name_is_of_the_room_before_gets_another_with_its_events(room):
@@ -261,7 +256,7 @@ def test_a_phone_whose_name_is_of_the_room_before_gets_another_with_its_events(r
         assert phone.next() == ("mine", {})
         number = phone.next()[1]["number"]
         for choice, status in ((3, 400), (0, 204)):
-            assert vote(room, json.dumps({"question": number, "choice": choice}).encode(), own) == status
+            assert vote(room, ballot(number, choice=choice), own) == status
 
 
 def test_a_stream_that_its_phone_has_replaced_ends(room):
