@@ -6,24 +6,32 @@ is without end. What is not served is refused in one sentence. return_attn_probs
 Where q, k and v, or k and v, come as one tensor, the other arguments are those of the function without.
 """
 
+import math
+
 import torch
 
-from kernels.call.flash_attn_arguments import (
-    DENSE,
-    check_packed_over_pages,
-    check_rotary,
-    check_scale_and_splits,
-    check_sides,
-    check_starts,
-    check_tensors,
-    check_what_goes_with,
-    check_with_cache,
-    parted,
+from kernels.call.arguments import DTYPES, MAX_SPLITS
+from kernels.call.value_checks import (
+    at_hand,
+    check_at_least_0,
+    check_edges,
+    check_index,
+    check_layouts,
+    flag,
+    must,
+    positive,
+    said,
+    shown,
+    whole,
 )
-from kernels.call.value_checks import flag
 from kernels.dense import attention
 from kernels.paged import attention_paged
+from kernels.tilings.flash2 import MAX_HEAD_DIM
 from kernels.varlen import attention_varlen
+
+DENSE, PACKED = "[batch, sequence, heads, head_dim]", "[tokens, heads, head_dim]"
+CACHE, ROTARY = "[batch or pages, sequence, kv_heads, head_dim]", "[positions, pairs]"
+STARTS, TABLE = "[sequences + 1]", "[batch, pages per sequence]"
 
 
 def flash_attn_func(
@@ -43,9 +51,9 @@ def flash_attn_func(
 
     deterministic asks for the same bits of dQ every time, as torch.use_deterministic_algorithms(True) does.
     """
-    _refuse_dropout(dropout_p)
-    check_tensors(DENSE, q=q, k=k, v=v)
-    options = _options(softmax_scale, causal, window_size, softcap, alibi_slopes) | _in_order(deterministic)
+    check_layouts(DENSE, q=q, k=k, v=v)
+    options = _options(softmax_scale, causal, window_size, softcap, alibi_slopes, dropout_p)
+    options |= _in_order(deterministic)
     q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
     if return_attn_probs:
         out, lse = attention(q, k, v, **options, return_lse=True)
@@ -77,42 +85,44 @@ def flash_attn_varlen_func(
     takes them, and there are no gradients. max_seqlen_q is needed there alone, max_seqlen_k nowhere; queries
     for which it is too small are refused, or NaN where cu_seqlens_q lies on a GPU and nothing waits for it.
     """
-    _refuse_dropout(dropout_p)
     if isinstance(alibi_slopes, torch.Tensor) and alibi_slopes.dim() == 2:
         raise ValueError("alibi_slopes has two dimensions, packed sequences must share one slope a head")
-    options = _options(softmax_scale, causal, window_size, softcap, alibi_slopes)
+    options = _options(softmax_scale, causal, window_size, softcap, alibi_slopes, dropout_p)
     if block_table is None:
         options |= _in_order(deterministic)
         out, lse = attention_varlen(q, k, v, cu_seqlens_q, cu_seqlens_k, **options, return_lse=True)
     else:
         edges = cu_seqlens_q, cu_seqlens_k, max_seqlen_q
-        check_packed_over_pages(q, k, v, block_table, *edges)
+        _check_packed_over_pages(q, k, v, block_table, *edges)
         out, lse = _packed_over_pages(q, k, v, block_table, *edges, options)
     return (out, lse, None) if return_attn_probs else out
 
 
 def flash_attn_qkvpacked_func(qkv, *given, **named):
     """`flash_attn_func` of q, k and v in one tensor, [batch, sequence, 3, heads, head_dim]."""
-    return flash_attn_func(*parted("qkv", qkv, "[batch, sequence, 3, heads, head_dim]"), *given, **named)
+    return flash_attn_func(*_parted("qkv", qkv, "[batch, sequence, 3, heads, head_dim]"), *given, **named)
 
 
 def flash_attn_kvpacked_func(q, kv, *given, **named):
     """`flash_attn_func` of k and v in one tensor, [batch, sequence, 2, kv_heads, head_dim]."""
-    k, v = parted("kv", kv, "[batch, sequence, 2, kv_heads, head_dim]", q)
+    k, v = _parted("kv", kv, "[batch, sequence, 2, kv_heads, head_dim]", q)
     return flash_attn_func(q, k, v, *given, **named)
 
 
 def flash_attn_varlen_qkvpacked_func(qkv, cu_seqlens, max_seqlen, *given, **named):
     """`flash_attn_varlen_func` of q, k and v in one tensor, [tokens, 3, heads, head_dim]."""
-    q, k, v = parted("qkv", qkv, "[tokens, 3, heads, head_dim]")
-    check_starts("cu_seqlens", cu_seqlens, q)
+    q, k, v = _parted("qkv", qkv, "[tokens, 3, heads, head_dim]")
+    check_index("cu_seqlens", cu_seqlens, STARTS, q.device)
+    if len(cu_seqlens) < 2:
+        raise ValueError(f"cu_seqlens has {len(cu_seqlens)} numbers, it must have at least 2")
+    check_edges("cu_seqlens", cu_seqlens, len(q))
     edges = cu_seqlens, cu_seqlens, max_seqlen, max_seqlen
     return flash_attn_varlen_func(q, k, v, *edges, *given, **named)
 
 
 def flash_attn_varlen_kvpacked_func(q, kv, *given, **named):
     """`flash_attn_varlen_func` of k and v in one tensor, [tokens, 2, kv_heads, head_dim]."""
-    k, v = parted("kv", kv, "[tokens, 2, kv_heads, head_dim]", q)
+    k, v = _parted("kv", kv, "[tokens, 2, kv_heads, head_dim]", q)
     return flash_attn_varlen_func(q, k, v, *given, **named)
 
 
@@ -154,7 +164,7 @@ def flash_attn_with_kvcache(
     """
     given = {"k": k, "v": v, "rotary_cos": rotary_cos, "rotary_sin": rotary_sin}
     index = {"cache_batch_idx": cache_batch_idx, "cache_leftpad": cache_leftpad, "block_table": block_table}
-    check_with_cache(q, k_cache, v_cache, cache_seqlens, given, index)
+    _check_with_cache(q, k_cache, v_cache, cache_seqlens, given, index)
     if (rotary_cos is None) != (rotary_sin is None) or (rotary_cos is not None and k is None):
         raise ValueError("rotary_cos and rotary_sin must be given both, with new keys, or neither")
     if (k is None) != (v is None):
@@ -168,11 +178,13 @@ def flash_attn_with_kvcache(
         block_table = block_table[cache_batch_idx]
     if cache_seqlens is None:
         cache_seqlens = block_table.shape[1] * k_cache.shape[1]
-    options = _options(softmax_scale, causal, window_size, softcap, alibi_slopes, num_splits)
+    options = _options(softmax_scale, causal, window_size, softcap, alibi_slopes)
+    wanted = f"a whole number from 0 to {MAX_SPLITS}"
+    must(whole(num_splits, 0) and num_splits <= MAX_SPLITS, "num_splits", num_splits, wanted)
     masked = options["causal"] or options["window"] is not None
     if rotary_cos is not None:
         positions = max(k.shape[1], q.shape[1] if masked else 1)
-        check_rotary(q, rotary_cos, rotary_sin, cache_seqlens, positions)
+        _check_rotary(q, rotary_cos, rotary_sin, cache_seqlens, positions)
     if not isinstance(cache_seqlens, torch.Tensor):
         cache_seqlens = torch.full((len(q),), int(cache_seqlens), dtype=torch.int32, device=q.device)
     if rotary_cos is not None:
@@ -196,7 +208,7 @@ def flash_attn_with_kvcache(
                 return_lse=True,
             )
     except (TypeError, ValueError):
-        check_what_goes_with(q, k_cache, given, index)  # which says so by the names that it has here
+        _check_what_goes_with(q, k_cache, given, index)  # which says so by the names that it has here
         raise
     out = out.transpose(1, 2)
     return (out, lse) if return_softmax_lse else out
@@ -251,28 +263,133 @@ def _behind_padding(k_cache, v_cache, block_table, leftpad) -> torch.Tensor:
     return block_table.long().gather(1, keys // page) * page + keys % page
 
 
-def _refuse_dropout(dropout_p) -> None:
-    if dropout_p:
-        raise ValueError(f"dropout_p is {dropout_p}, it must be 0: these kernels drop nothing")
-
-
 def _in_order(deterministic) -> dict:
     """Whose backward pass sums dQ in one order, where that is asked for and there may be one."""
     return {"algorithm": "flash2"} if deterministic and torch.is_grad_enabled() else {}
 
 
-def _options(softmax_scale, causal, window_size, softcap, alibi_slopes, num_splits=0) -> dict:
+def _options(softmax_scale, causal, window_size, softcap, alibi_slopes, dropout_p=0.0) -> dict:
     """The same as `attention` takes it."""
+    must(not dropout_p, "dropout_p", dropout_p, "0: these kernels drop nothing")
     if isinstance(window_size, torch.Tensor):  # as that library's own tests give it
         window_size = window_size.tolist()
-    check_sides(window_size)
-    check_scale_and_splits(softmax_scale, num_splits)
-    left, right = window_size
-    left, right = None if left < 0 else int(left), None if right < 0 else int(right)
+    pair = isinstance(window_size, tuple | list) and len(window_size) == 2
+    pair = pair and all(whole(side, -math.inf) for side in window_size)
+    must(pair, "window_size", window_size, "two whole numbers of keys, -1 being without end")
+    scale = softmax_scale
+    must(scale is None or positive(scale), "softmax_scale", scale, "a finite number above 0")
+    left, right = (None if side < 0 else int(side) for side in window_size)
     return {
-        "scale": softmax_scale,
+        "scale": scale,
         "causal": flag("causal", causal),
         "window": None if left is right is None else (left, right),
         "softcap": softcap or None,
         "alibi_slopes": alibi_slopes,
     }
+
+
+def _check_packed_over_pages(q, k, v, block_table, cu_seqlens_q, cu_seqlens_k, longest) -> None:
+    """A sentence for packed queries that cannot be laid side by side over pages."""
+    check_layouts(PACKED, q=q)
+    check_layouts(CACHE, k=k, v=v)
+    check_index("block_table", block_table, TABLE, q.device)
+    for name, edges, most in (("cu_seqlens_q", cu_seqlens_q, len(q)), ("cu_seqlens_k", cu_seqlens_k, None)):
+        check_index(name, edges, STARTS, q.device)
+        if len(edges) != len(block_table) + 1:
+            raise ValueError(
+                f"{name} has {len(edges)} numbers, it must have one more than block_table, {len(block_table)}"
+            )
+        check_edges(name, edges, most)
+    must(whole(longest, 1), "max_seqlen_q", longest, "a whole number, at least 1")
+    if at_hand(cu_seqlens_q):
+        most = int(cu_seqlens_q.diff().max())
+        must(most <= longest, "max_seqlen_q", longest, f"at least that of the longest sequence, {most}")
+
+
+def _check_with_cache(q, k_cache, v_cache, lengths, given: dict, index: dict) -> None:
+    """A sentence for queries, a cache, what is given with them and what is looked up that do not fit."""
+    check_layouts(DENSE, q=q)
+    check_layouts(CACHE, k_cache=k_cache, v_cache=v_cache)
+    for name, tensor in given.items():
+        if tensor is not None:
+            check_layouts(ROTARY if name.startswith("rotary") else DENSE, **{name: tensor})
+    for name, tensor in index.items():
+        if tensor is not None:
+            what = (TABLE, q.device) if name == "block_table" else ("[batch]", q.device, len(q))
+            check_index(name, tensor, *what)
+    if whole(lengths, -math.inf):
+        must(0 <= lengths < 2**31, "cache_seqlens", lengths, f"from 0 to {2**31 - 1}")
+    elif lengths is not None:
+        check_index("cache_seqlens", lengths, "[batch]", q.device, len(q))
+        check_at_least_0("cache_seqlens", lengths)
+    rows, leftpad = index["cache_batch_idx"], index["cache_leftpad"]
+    if rows is not None and at_hand(rows):
+        most = len(k_cache if index["block_table"] is None else index["block_table"])
+        if rows.min() < 0 or rows.max() >= most:
+            raise ValueError(f"cache_batch_idx is {shown(rows)}, each must be from 0 to {most - 1}")
+    if leftpad is not None and at_hand(leftpad):
+        room = k_cache.shape[1] * (1 if index["block_table"] is None else index["block_table"].shape[1])
+        held = room if lengths is None else lengths
+        if (leftpad < 0).any() or (leftpad > held).any():
+            raise ValueError(
+                f"cache_leftpad is {shown(leftpad)}, each must be from 0 to its cache's keys, {shown(held)}"
+            )
+
+
+def _check_rotary(q, cos, sin, lengths, positions: int) -> None:
+    """A sentence for tables that do not hold the angles of so many positions behind the caches' keys."""
+    pairs = q.shape[-1] // 2
+    for name, table in (("rotary_cos", cos), ("rotary_sin", sin)):
+        if table.shape != cos.shape or not 1 <= table.shape[1] <= pairs or not table.is_floating_point():
+            dtype, shape = str(table.dtype).removeprefix("torch."), tuple(table.shape)
+            raise ValueError(
+                f"{name} is {dtype} {shape}, it must be floating-point {ROTARY}, of 1 to {pairs} pairs, and"
+                " as the other"
+            )
+        if table.device != q.device:
+            raise ValueError(f"{name} is on {table.device} and q on {q.device}, they must be on one device")
+    longest = lengths if whole(lengths, 0) else lengths.max() if at_hand(lengths) else None
+    if longest is not None and longest + positions > len(cos):
+        raise ValueError(
+            f"rotary_cos has {len(cos)} positions, it must have those of the longest sequence with what is"
+            f" new, {longest + positions}"
+        )
+
+
+def _check_what_goes_with(q, k_cache, given: dict, index: dict) -> None:
+    """A sentence for new keys, or rows of a cache, that do not go with it."""
+    kv_heads, head_dim = k_cache.shape[2:]
+    k, v = given["k"], given["v"]
+    for name, tensor in (("k", k), ("v", v)):
+        alike = tensor is None or (
+            (len(tensor), *tensor.shape[2:]) == (len(q), kv_heads, head_dim)
+            and 0 < tensor.shape[1] == k.shape[1]
+            and (tensor.dtype, tensor.device) == (k_cache.dtype, k_cache.device)
+        )
+        if not alike:
+            wanted = f"[{len(q)}, seq_new, {kv_heads}, {head_dim}] of k_cache's dtype, k and v alike"
+            raise ValueError(f"{name} is {said(tensor)}, it must be {wanted}")
+    if index["block_table"] is index["cache_batch_idx"] is None and len(k_cache) < len(q):
+        raise ValueError(f"k_cache has {len(k_cache)} rows, it must have one for each of {len(q)} sequences")
+
+
+def _parted(name: str, tensor, layout: str, q=None) -> tuple[torch.Tensor, ...]:
+    """q, k and v, or k and v that go with q, of one tensor; a sentence for one that is none."""
+    check_layouts(layout, **{name: tensor})
+    if tensor.shape[-3] != (3 if q is None else 2):
+        raise ValueError(f"{name} has shape {tuple(tensor.shape)}, it must be {layout}")
+    if q is None:
+        if tensor.dtype not in DTYPES or not 1 <= tensor.shape[-1] <= MAX_HEAD_DIM or not tensor.numel():
+            raise ValueError(
+                f"{name} is {said(tensor)}, it must be float32, float16 or bfloat16, of a head_dim up to"
+                f" {MAX_HEAD_DIM} and no size 0"
+            )
+    elif isinstance(q, torch.Tensor) and q.dim() == tensor.dim() - 1:
+        heads, head_dim = q.shape[-2:]
+        kv_heads, width = tensor.shape[-2:]
+        batches = q.dim() == 3 or len(q) == len(tensor)
+        alike = (q.device, head_dim) == (tensor.device, width) and kv_heads and heads % kv_heads == 0
+        alike = alike and (q.dtype == tensor.dtype or torch.is_autocast_enabled(q.device.type))
+        if not (alike and batches):
+            raise ValueError(f"{name} is {said(tensor)}, which does not go with q, {said(q)}")
+    return tensor.unbind(-3)

@@ -8,8 +8,8 @@ from kernels.call.value_checks import (
     as_autocast,
     check_untransformed,
     check_without_gradient,
+    must,
     resolved,
-    shown,
 )
 from kernels.dispatch.dispatch import checked, chosen, unserved
 
@@ -37,8 +37,7 @@ def attention_fp8(
 
     Raises ValueError or TypeError, naming the argument, for what cannot be served, and for gradients.
     """
-    if scales not in SCALES:
-        raise ValueError(f"scales is {shown(scales)}, it must be one of {', '.join(SCALES)}")
+    must(scales in SCALES, "scales", scales, f"one of {', '.join(SCALES)}")
     check_untransformed(q, k, v)
     q, k, v = as_autocast(*resolved(q, k, v))
     try:

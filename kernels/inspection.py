@@ -12,7 +12,7 @@ from kernels.call.device import device_of
 from kernels.call.key_ranges import late_see_more, plain_mask, ranges_for, seen_of
 from kernels.call.options import Explained, Options, Probing, asked, signed
 from kernels.call.terms import Terms, terms_with
-from kernels.call.value_checks import as_autocast, resolved, shown
+from kernels.call.value_checks import as_autocast, must, resolved, shown
 from kernels.dispatch.dispatch import check, chosen, fallback
 from kernels.launch.block_times import BlockTimes
 from kernels.launch.launch import interpreted
@@ -96,8 +96,7 @@ def trace_attention(
     options = asked(given, Probing)
     algorithm = fallback().key if options.algorithm == "auto" else options.algorithm
     traced = [key for key, record in ALGORITHMS.items() if record.traced]
-    if algorithm not in traced:
-        raise ValueError(f"algorithm is {shown(algorithm)}, it must be {', '.join(traced)} to be traced")
+    must(algorithm in traced, "algorithm", algorithm, f"{', '.join(traced)} to be traced")
     (q, k, v), (call, _), terms = _prepared(q, k, v, options._replace(algorithm=algorithm))
     if interpreted():
         raise RuntimeError(

@@ -7,7 +7,7 @@ import torch
 from kernels.call.arguments import check_terms, check_window
 from kernels.call.formula import attention_by_formula
 from kernels.call.options import Options, Seen, asked, signed
-from kernels.call.value_checks import check_layout
+from kernels.call.value_checks import check_layouts
 
 
 def visible_mask(seq_q: int, seq_kv: int, options: Options, device=None) -> torch.Tensor:
@@ -39,7 +39,10 @@ def reference_attention(
     Arguments as in `kernels.attention`; S is held whole, seq_q * seq_kv * 8 bytes per head. Rows that see no
     key give O = 0 and lse = -inf, or their sink's logit.
     """
-    _check(q, k, v)
+    check_layouts("[batch, heads, sequence, head_dim]", q=q, k=k, v=v)
+    if (len(q), q.shape[3]) != (len(k), k.shape[3]) or k.shape[:3] != v.shape[:3] or q.shape[1] % k.shape[1]:
+        shapes = ", ".join(str(tuple(tensor.shape)) for tensor in (q, k, v))
+        raise ValueError(f"q, k and v have shapes {shapes}, which make no attention")
     options = asked(given, Seen)
     check_window(options.window)
     check_terms(q, k, options._replace(window=None))  # a prefix beside a window has an attention too
@@ -52,12 +55,3 @@ def reference_attention(
     scale = q.shape[-1] ** -0.5 if options.scale is None else options.scale
     wide = q.double(), k.double(), v.double()
     return attention_by_formula(*wide, seen, distance, scale, options.softcap, slopes, sinks)
-
-
-def _check(q, k, v) -> None:
-    """ValueError or TypeError with one sentence for tensors without an attention, of whatever sizes."""
-    for name, tensor in (("q", q), ("k", k), ("v", v)):
-        check_layout(name, tensor, "[batch, heads, sequence, head_dim]")
-    if (len(q), q.shape[3]) != (len(k), k.shape[3]) or k.shape[:3] != v.shape[:3] or q.shape[1] % k.shape[1]:
-        shapes = ", ".join(str(tuple(tensor.shape)) for tensor in (q, k, v))
-        raise ValueError(f"q, k and v have shapes {shapes}, which make no attention")

@@ -16,8 +16,8 @@ from kernels.call.value_checks import (
     check_untransformed,
     check_without_gradient,
     flag,
+    must,
     resolved,
-    shown,
     whole,
 )
 from kernels.launch.launch import interpreted, launch, output_like, stages
@@ -120,20 +120,16 @@ def attention_selected(
         raise ValueError(
             f"q and v have head_dim {q.shape[3]} and {v.shape[3]}, they must be at most {MAX_HEAD_DIM}"
         )
-    if not whole(block_q, 1):
-        raise ValueError(f"block_q is {shown(block_q)}, it must be a whole number of queries, at least 1")
+    must(whole(block_q, 1), "block_q", block_q, "a whole number of queries, at least 1")
     check_index("blocks", blocks, "[batch, kv_heads, ceil(seq_q / block_q), chosen]", q.device)
     (batch, heads, seq_q, head_dim), (kv_heads, seq_kv) = q.shape, k.shape[1:3]
     choices = ceil_div(seq_q, block_q)
     if blocks.shape[:3] != (batch, kv_heads, choices):
         wanted = f"[{batch}, {kv_heads}, {choices}, chosen]"
         raise ValueError(f"blocks has shape {tuple(blocks.shape)}, it must be {wanted}")
-    if (
-        blocks.device.type == "cpu"
-        and blocks.numel()
-        and (last := blocks.max()) >= ceil_div(seq_kv, block_kv)
-    ):
-        raise ValueError(f"blocks names block {last}, it must be below {ceil_div(seq_kv, block_kv)}")
+    key_blocks = ceil_div(seq_kv, block_kv)
+    if blocks.device.type == "cpu" and blocks.numel() and (last := blocks.max()) >= key_blocks:
+        raise ValueError(f"blocks names block {last}, it must be below {key_blocks}")
     check_without_gradient(f"{NAME} has", q=q, k=k, v=v)
     rows = min(MOST_ROWS, tile_size(block_q * heads // kv_heads))
     scale = head_dim**-0.5 if scale is None else float(scale)

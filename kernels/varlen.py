@@ -15,7 +15,7 @@ from kernels.call.value_checks import (
     beside,
     check_edges,
     check_index,
-    check_layout,
+    check_layouts,
     flag,
     like_empty,
     remember,
@@ -87,8 +87,7 @@ def attention_varlen(
 
 
 def _check_packed(q, k, v, cu_seqlens_q, cu_seqlens_k) -> None:
-    for name, tensor in (("q", q), ("k", k), ("v", v)):
-        check_layout(name, tensor, "[tokens, heads, head_dim]")
+    check_layouts("[tokens, heads, head_dim]", q=q, k=k, v=v)
     starts = {"cu_seqlens_q": (cu_seqlens_q, len(q)), "cu_seqlens_k": (cu_seqlens_k, len(k))}
     for name, (edges, tokens) in starts.items():
         check_index(name, edges, "[sequences + 1]", q.device)

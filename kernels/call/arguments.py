@@ -7,6 +7,7 @@ from kernels.call.value_checks import (
     check_build,
     check_is_tensor,
     check_layout,
+    must,
     positive,
     said,
     shown,
@@ -37,13 +38,18 @@ def check_tensors(q, k, v, interpreted: bool) -> None:
 def check_options(window, scale, algorithm, block_q, block_kv, splits, algorithms: dict[str, int]) -> None:
     """ValueError with one sentence for a wrong option; algorithms: the most splits of each."""
     if algorithm not in tuple(algorithms):
-        raise ValueError(f"algorithm is {shown(algorithm)}, it must be one of {', '.join(algorithms)}")
+        must(False, "algorithm", algorithm, f"one of {', '.join(algorithms)}")
     check_window(window)
-    if scale is not None and not positive(scale):
-        raise ValueError(f"scale is {shown(scale)}, it must be a finite number above 0")
-    _check_block("block_q", block_q)
-    _check_block("block_kv", block_kv)
-    _check_splits(splits, algorithm, algorithms)
+    must(scale is None or positive(scale), "scale", scale, "a finite number above 0")
+    for name, block in (("block_q", block_q), ("block_kv", block_kv)):
+        if block is not None:
+            fits = whole(block, MIN_BLOCK) and block <= MAX_BLOCK and not block & (block - 1)
+            must(fits, name, block, f"a power of two from {MIN_BLOCK} to {MAX_BLOCK}")
+    most = algorithms[algorithm]
+    if splits is not None and not (whole(splits, 1) and splits <= most):
+        able = " and ".join(name for name, count in algorithms.items() if count > 1)
+        none = f"None with algorithm {shown(algorithm)}: only {able} splits"
+        must(False, "splits", splits, f"None or a whole number from 1 to {most}" if most > 1 else none)
 
 
 def check_tensor(name: str, tensor) -> None:
@@ -91,79 +97,43 @@ def _check_alike(tensors: dict[str, torch.Tensor], interpreted: bool) -> None:
 
 def check_window(window) -> None:
     """ValueError with one sentence for a window that is no number of keys, nor a pair of them."""
-    if isinstance(window, tuple | list):
-        if len(window) != 2 or not all(side is None or whole(side, 0) for side in window):
-            raise ValueError(
-                f"window is {shown(window)}, a pair must be of keys before and after: whole numbers or None"
-            )
-    elif window is not None and not whole(window, 1):
+    if not isinstance(window, tuple | list):
+        wanted = "None or a whole number of keys, at least 1, or a pair of them"
+        must(window is None or whole(window, 1), "window", window, wanted)
+    elif len(window) != 2 or not all(side is None or whole(side, 0) for side in window):
         raise ValueError(
-            f"window is {shown(window)}, it must be None or a whole number of keys, at least 1, or a pair"
-            " of them"
+            f"window is {shown(window)}, a pair must be of keys before and after: whole numbers or None"
         )
 
 
 def check_terms(q, k, options: Options) -> None:
     """ValueError or TypeError with one sentence for what no plain mask says; q and k are checked."""
-    seq_kv = k.shape[-2]
-    documents, prefix, softcap = options.documents, options.prefix, options.softcap
+    (batch, heads), seq_kv = q.shape[:2], k.shape[-2]
+    documents, prefix, softcap, slopes = (
+        options.documents,
+        options.prefix,
+        options.softcap,
+        options.alibi_slopes,
+    )
     if documents is not None:
-        lengths = list(documents) if isinstance(documents, tuple | list) else None
-        if (
-            lengths is None
-            or not all(whole(length, 0) for length in lengths)
-            or sum(map(int, lengths)) != seq_kv
-        ):
-            raise ValueError(
-                f"documents is {shown(documents)}, it must be a list of lengths that add up to k's {seq_kv}"
-                " keys"
-            )
+        lengths = documents if isinstance(documents, tuple | list) else [None]
+        add_up = all(whole(length, 0) for length in lengths) and sum(map(int, lengths)) == seq_kv
+        must(add_up, "documents", documents, f"a list of lengths that add up to k's {seq_kv} keys")
     if prefix is not None:
-        if not whole(prefix, 0):
-            raise ValueError(f"prefix is {shown(prefix)}, it must be None or a whole number of keys")
-        if options.window is not None or documents is not None:
-            raise ValueError(
-                f"prefix is {shown(prefix)}, it must be None with a window or documents: they may hide its"
-                " keys"
-            )
-    if softcap is not None and not positive(softcap):
-        raise ValueError(f"softcap is {shown(softcap)}, it must be None or a finite number above 0")
-    heads = q.shape[1]
-    _check_of_heads("sinks", options.sinks, q, [(heads,)])
-    _check_of_heads("alibi_slopes", options.alibi_slopes, q, [(heads,), (q.shape[0], heads)])
-    if options.alibi_slopes is not None and options.alibi_slopes.requires_grad:
+        must(whole(prefix, 0), "prefix", prefix, "None or a whole number of keys")
+        alone = options.window is None and documents is None
+        must(alone, "prefix", prefix, "None with a window or documents: they may hide its keys")
+    must(softcap is None or positive(softcap), "softcap", softcap, "None or a finite number above 0")
+    each = ("sinks", options.sinks, [(heads,)]), ("alibi_slopes", slopes, [(heads,), (batch, heads)])
+    for name, tensor, shapes in each:
+        if tensor is None:
+            continue
+        check_is_tensor(name, tensor)
+        if tuple(tensor.shape) not in shapes or not tensor.is_floating_point() or tensor.device != q.device:
+            wanted = " or ".join(map(str, map(list, shapes)))
+            raise ValueError(f"{name} is {said(tensor)}, it must be floating-point, {wanted}, on {q.device}")
+    if slopes is not None and slopes.requires_grad:
         raise ValueError("alibi_slopes requires grad, it must not: its gradient is not computed")
-
-
-def _check_of_heads(name: str, tensor, q: torch.Tensor, shapes: list[tuple]) -> None:
-    if tensor is None:
-        return
-    check_is_tensor(name, tensor)
-    if tuple(tensor.shape) not in shapes or not tensor.is_floating_point() or tensor.device != q.device:
-        wanted = " or ".join(map(str, map(list, shapes)))
-        raise ValueError(f"{name} is {said(tensor)}, it must be floating-point, {wanted}, on {q.device}")
-
-
-def _check_block(name: str, block) -> None:
-    if block is None:
-        return
-    if not whole(block, MIN_BLOCK) or block > MAX_BLOCK or block & (block - 1):
-        raise ValueError(
-            f"{name} is {shown(block)}, it must be a power of two from {MIN_BLOCK} to {MAX_BLOCK}"
-        )
-
-
-def _check_splits(splits, algorithm: str, algorithms: dict[str, int]) -> None:
-    most = algorithms[algorithm]
-    if splits is None or (whole(splits, 1) and splits <= most):
-        return
-    if most <= 1:
-        able = " and ".join(name for name, count in algorithms.items() if count > 1)
-        raise ValueError(
-            f"splits is {shown(splits)}, it must be None with algorithm {shown(algorithm)}: only {able}"
-            " splits"
-        )
-    raise ValueError(f"splits is {shown(splits)}, it must be None or a whole number from 1 to {most}")
 
 
 def _plain(dtype: torch.dtype) -> str:

@@ -37,6 +37,12 @@ def kind(value) -> str:
     return f"a{'n' * (name[0] in 'aeiou')} {name}"
 
 
+def must(holds, name: str, value, wanted: str) -> None:
+    """ValueError with one sentence where it does not hold: what, its value, what it must be."""
+    if not holds:
+        raise ValueError(f"{name} is {shown(value)}, it must be {wanted}")
+
+
 def check_is_tensor(name: str, value) -> None:
     """TypeError with one sentence for what is no tensor."""
     if not isinstance(value, torch.Tensor):
@@ -67,6 +73,12 @@ def check_layout(name: str, value, layout: str) -> None:
         raise ValueError(f"{name} has shape {tuple(value.shape)}, it must be {layout}")
 
 
+def check_layouts(layout: str, **tensors) -> None:
+    """The same of several, by name."""
+    for name, tensor in tensors.items():
+        check_layout(name, tensor, layout)
+
+
 def check_apart(name: str, tensor: torch.Tensor) -> None:
     """ValueError with one sentence for what is to be written and has one place for several numbers."""
     if not all(tensor.stride()) and any(
@@ -77,8 +89,7 @@ def check_apart(name: str, tensor: torch.Tensor) -> None:
 
 def flag(name: str, value) -> bool:
     """True or False; ValueError with one sentence for what is neither, such as the word 'False'."""
-    if not isinstance(value, int) and type(value).__name__ not in FLAGS:
-        raise ValueError(f"{name} is {shown(value)}, it must be True or False")
+    must(isinstance(value, int) or type(value).__name__ in FLAGS, name, value, "True or False")
     return bool(value)
 
 
@@ -96,10 +107,9 @@ def positive(value) -> bool:
     """Whether it is a finite number above 0."""
     if isinstance(value, float | int) and not isinstance(value, bool):
         return 0 < value <= LARGEST
-    number = isinstance(value, Real) and not isinstance(value, bool)
-    return (
-        number and 0 < getattr(value, "item", lambda: value)() <= LARGEST
-    )  # NumPy would round it to its own
+    if not isinstance(value, Real) or isinstance(value, bool):
+        return False
+    return 0 < getattr(value, "item", lambda: value)() <= LARGEST  # NumPy would round it to its own
 
 
 def traced(*tensors) -> bool:

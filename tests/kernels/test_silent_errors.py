@@ -340,7 +340,7 @@ def test_queries_past_the_last_packed_sequence_give_nothing(device):
 
 def test_what_cannot_be_looked_at_is_not_a_number(monkeypatch, device):
     """On a GPU lengths are not waited for: rows that have no angle, or no place, must not look right."""
-    monkeypatch.setattr("kernels.call.flash_attn_arguments.at_hand", lambda _: False)
+    monkeypatch.setattr("kernels.flash_attn.at_hand", lambda _: False)
     starts = STARTS.to(device)
     short, _, _ = over_pages(starts, 6, device)
     right, _, _ = over_pages(starts, 7, device)
