@@ -11,8 +11,7 @@ import triton
 import triton.language as tl
 from triton.runtime import interpreter
 
-TAKEN = ("_patch_lang", "_patch_attr", "_LangPatchScope", "_get_np_dtype", "GridExecutor")
-TAKEN += ("interpreter_builder", "interpreter_semantic")
+TAKEN = ("_patch_lang", "_LangPatchScope", "_get_np_dtype", "interpreter_builder")
 
 
 class PatchedOnce:
@@ -49,17 +48,6 @@ def by_element(np_dtype):
         return (np_dtype if isinstance(element, tl.pointer_type) else known)(element)
 
     return of
-
-
-def patch_attr(package, name, member, builder, scope):
-    """`_patch_attr`, of which every call copies its keywords to leave one out."""
-    semantic = interpreter.interpreter_semantic
-
-    def called(*args, **keywords):
-        keywords["_semantic"] = semantic
-        return member(*args, **keywords)
-
-    scope.set_attr(package, name, called)
 
 
 def patch_shapes() -> None:
@@ -99,7 +87,6 @@ def quicken() -> None:
     if any(not hasattr(interpreter, name) for name in TAKEN) or not triton.__version__.startswith("3.7."):
         return
     patch_shapes()
-    interpreter._patch_attr = patch_attr
     builder = interpreter.interpreter_builder
     # an overflow is looked for with three more operations, and asserted in debug mode alone
     builder.options = replace(builder.options, sanitize_overflow=builder.options.debug)
