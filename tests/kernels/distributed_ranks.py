@@ -15,6 +15,7 @@ import time
 import traceback
 import warnings
 from datetime import timedelta
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 
@@ -81,27 +82,17 @@ def by_mesh() -> bool:
     return torch.equal(ring_attention(t, t, t, group=mesh), ring_attention(t, t, t))
 
 
-def compiled() -> bool:
-    """Whether torch.compile leaves the call as it is, around it and in its gradient."""
+def around() -> dict:
+    """Whether torch.compile and checkpointing leave the call as it is, around it and in its gradient."""
     t = torch.randn(1, 2, 6, 8, generator=torch.Generator().manual_seed(0)).requires_grad_()
 
     def block(t):
         return (ring_attention(2 * t, t, t.sin(), causal=True) + 1).sum()
 
-    expected = torch.autograd.grad(block(t), t)[0]
-    return torch.allclose(torch.autograd.grad(torch.compile(block, backend="eager")(t), t)[0], expected)
-
-
-def checkpointed() -> bool:
-    """Whether activation checkpointing gives the same gradient."""
-    t = torch.randn(1, 2, 6, 8, generator=torch.Generator().manual_seed(0)).requires_grad_()
-
-    def block(t):
-        return ring_attention(2 * t, t, t.sin(), causal=True)
-
-    again = torch.utils.checkpoint.checkpoint(block, t, use_reentrant=False)
-    expected = torch.autograd.grad(block(t).sum(), t)[0]
-    return torch.allclose(torch.autograd.grad(again.sum(), t)[0], expected)
+    ways = {"compiled": torch.compile(block, backend="eager")}
+    ways["checkpointed"] = partial(torch.utils.checkpoint.checkpoint, block, use_reentrant=False)
+    expected, *found = (torch.autograd.grad(run(t), t)[0] for run in (block, *ways.values()))
+    return {name: torch.allclose(one, expected) for name, one in zip(ways, found, strict=True)}
 
 
 def silent(rank: int, ranks: int, pipe) -> str:
@@ -125,7 +116,7 @@ def beside_cases(rank: int, ranks: int, what: str, pipe) -> dict:
     if what == "others":
         return {"sentences": sentences(rank), "round trips": round_trips(), "by mesh": by_mesh()}
     if what == "around":
-        return {"compiled": compiled(), "checkpointed": checkpointed()}
+        return around()
     return {what: silent(rank, ranks, pipe)}
 
 
