@@ -17,7 +17,7 @@ from engine.parser import Parser, ended
 ROOT = Path(__file__).resolve().parents[1]
 LATEST = 3
 ESSENTIAL = (  # who may come in, what is drawn, links, back and forward, files, and every name that we know
-    *("app/test_serving.py", "app/test_server.py", "app/test_streamlit_names.py"),
+    *("app/test_serving.py", "app/test_server.py", "app/test_static_files.py"),
     *("app/test_hostile_messages.py", "app/scenario/test_scenario.py", "app/take_home/test_files_to_take.py"),
     *("browser/test_pages.py", "browser/test_moving_pictures.py", "browser/test_connection.py"),
 )

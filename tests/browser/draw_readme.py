@@ -12,11 +12,10 @@ from playwright.sync_api import Page, sync_playwright
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
-from tests.browser.conftest import PICTURE  # noqa: E402
+from tests.browser.conftest import PICTURE, SIZE  # noqa: E402
 from tests.dashboard import chromium, served  # noqa: E402
 
 ASSETS = ROOT / "assets"
-SIZE = {"width": 1440, "height": 900}
 USUAL = "seq=1024&causal=true"
 FEW = "tiles?algorithm=flash2&seq=256&head_dim=64&block_q=64&block_kv=64"
 SETTLED = "document.querySelector('[data-testid=stApp]')?.dataset.testScriptState === 'notRunning'"
@@ -34,8 +33,13 @@ def main() -> None:
         _still(page, address, "start.png", MOVED, 700)
         _still(page, f"{address}/tiles?{USUAL}", "tiles.png", DRAWN)
         _still(page, f"{address}/gpu", "gpu.png", SETTLED)
-        _animation(page, f"{address}/{FEW}", "flash2.gif")
-        browser.close()
+        page.goto(f"{address}/{FEW}")
+        page.wait_for_function(DRAWN)
+        page.wait_for_function(SETTLED)
+        page.get_by_role("button", name="Download").first.click()
+        with page.expect_download() as download:  # the player's own animation
+            page.get_by_role("button", name="Player as GIF").click()
+        _shrink(Path(download.value.path()), ASSETS / "flash2.gif")
 
 
 def _still(page: Page, address: str, name: str, drawn: str, *given: float) -> None:
@@ -47,19 +51,6 @@ def _still(page: Page, address: str, name: str, drawn: str, *given: float) -> No
     picture = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
     few = picture.quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
     few.save(ASSETS / name, optimize=True)
-    print(name, (ASSETS / name).stat().st_size, "bytes")
-
-
-def _animation(page: Page, address: str, name: str) -> None:
-    """The player's own animation, as Download makes it."""
-    page.goto(address)
-    page.wait_for_function(DRAWN)
-    page.wait_for_function(SETTLED)
-    page.get_by_role("button", name="Download").first.click()
-    with page.expect_download() as download:
-        page.get_by_role("button", name="Player as GIF").click()
-    _shrink(Path(download.value.path()), ASSETS / name)
-    print(name, (ASSETS / name).stat().st_size, "bytes")
 
 
 def _shrink(animation: Path, to: Path) -> None:

@@ -11,7 +11,7 @@ from app.watched import WATCHED, build
 from engine.experiment import Experiment
 from engine.studies.rescales import example
 from tests.app.figures.test_watched_tables import stored_report
-from tests.app.test_streamlit_names import names
+from tests.app.test_static_files import names
 from tests.browser.conftest import SIZE, window
 from tests.browser.players import filed
 from tests.browser.test_pages import opened, query, settled

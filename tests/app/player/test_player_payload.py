@@ -198,23 +198,18 @@ def test_what_does_not_fit_the_chip_or_the_memory_is_named_with_both_sizes():
     assert misfits() == {}
 
 
-def agreement(largest: float, allowed: float = 1e-6) -> Agreement:
-    """A comparison in which every quantity differs by the same in every tile."""
+def verdict(largest: float) -> tuple[str, bool]:
+    """Of a comparison in which every quantity differs by the same in every tile."""
     tiles_of = {(quantity, pair): np.full((2, 2), largest) for quantity in QUANTITIES for pair in PAIRS}
-    tolerance = dict.fromkeys(QUANTITIES, allowed)
-    return Agreement(Experiment.of(), "a device", True, tolerance, tiles_of, "2026-01-01")
+    tolerance = dict.fromkeys(QUANTITIES, 1e-6)
+    return tiles.verdict(Agreement(Experiment.of(), "a device", True, tolerance, tiles_of, "2026-01-01"))
 
 
-def test_the_verdict_rounds_the_largest_difference_up():
-    words, agrees = tiles.verdict(agreement(2.1e-7))
-    assert words == "m, α, lse of kernel and scheduler differ by at most 3·10⁻⁷, measured here"
-    assert agrees
-
-
-def test_a_difference_beyond_rounding_is_not_called_agreement():
-    words, agrees = tiles.verdict(agreement(1e-3))
-    assert "more than rounding" in words
-    assert not agrees
+def test_the_verdict_rounds_the_largest_difference_up_and_calls_none_beyond_rounding_agreement():
+    words = "m, α, lse of kernel and scheduler differ by at most 3·10⁻⁷, measured here"
+    assert verdict(2.1e-7) == (words, True)
+    words, agrees = verdict(1e-3)
+    assert ("more than rounding" in words, agrees) == (True, False)
 
 
 def test_documents_are_sent_with_their_edges_unless_too_fine_to_see():

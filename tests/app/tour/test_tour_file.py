@@ -34,6 +34,8 @@ def test_a_step_is_read_with_its_words_before_and_after():
     assert (step.title, step.before, step.after) == ("A step", "Before {keys}.", "After.")
     assert step.experiment == Experiment.of(algorithm="flash2", seq=1024)
     assert step.said().filled(step.before) == "Before 1,024."
+    (step,) = file.parse(written(question=None, choice=None, answer=None), "mine.md").steps
+    assert (step.question, step.choices, step.before) == ("", (), "Some words.")  # it may ask nothing
 
 
 def test_what_the_tiles_ask_for_again_is_not_said_to_come_from_hbm():
@@ -73,11 +75,6 @@ def test_a_choice_of_a_number_may_have_a_reply_and_the_step_before_the_answer_ke
     one, right = step.said().options
     assert (one.text, one.reply, right.text, right.reply) == ("1", "Not once, but 16 times.", "16", "")
     assert step.reveals == step.picture == "player"
-
-
-def test_a_step_may_ask_nothing():
-    (step,) = file.parse(written(question=None, choice=None, answer=None), "mine.md").steps
-    assert (step.question, step.choices, step.before) == ("", (), "Some words.")
 
 
 @pytest.mark.parametrize(
@@ -171,7 +168,7 @@ def test_a_tour_may_be_one_lecture_as_long_as_its_steps():
     assert minutes == sum(step.minutes[0] for step in tour.steps)
     assert tour.lecture(minutes) == list(range(1, len(tour.steps) + 1))
     assert Way(tour, len(tour.steps), minutes).until == minutes
-    assert all(step.notes and step.picture != step.reveals for step in tour.steps if step.question)
+    assert all(step.notes for step in tour.steps if step.question)
     assert file.load("attention").lectures == (45, 15, 90)
     mixed = written(minutes="3") + written(minutes="1 2 3").partition("\n")[2]
     assert "must be of one lecture at every step, or of 3" in refused(mixed)
@@ -190,14 +187,10 @@ def test_our_lecture_lasts_15_45_or_90_minutes_and_says_at_every_step_what_to_do
 
 def test_every_wrong_choice_of_ours_is_answered_with_a_sentence():
     for step in (*file.load("attention").steps, *file.load("blackwell").steps):
+        assert not step.question or step.picture != step.reveals  # which shows the answer
         for option in step.said().options if step.question else ():
             assert bool(option.reply) != option.right, (step.title, option.text)
             assert option.right or (option.reply[0].isupper() and option.reply.endswith("."))
-
-
-def test_no_picture_before_the_vote_is_the_one_with_the_answer():
-    for step in file.load("attention").steps:
-        assert not step.question or step.picture != step.reveals
 
 
 ALIKE = (  # by hand, and where m first rises: the same whatever the scenario
