@@ -34,17 +34,15 @@ def test_areas_are_the_bytes_of_the_file():
         assert arrays[f"lane{number}.read"].tolist() == [32 * sectors for sectors in row["read"]]
         written = arrays[f"lane{number}.written"].astype(np.int64)
         assert written[: len(row["written"])].tolist() == [32 * sectors for sectors in row["written"]]
-        assert written.sum() == 32 * (
-            sum(row["written"]) + row["left"]
-        )  # what lay in L2 is drawn after the end
+        # what lay in L2 is drawn after the end
+        assert written.sum() == 32 * (sum(row["written"]) + row["left"])
         assert written.max() <= lane["most"]
         assert lane["end"] == pytest.approx(1e6 * row["interval"] * len(row["read"]))
         assert lane["seconds"] == row["times"]["p50"]
         assert arrays[f"lane{number}.tensor"].tolist() == row["tensor"]
         peak = 16 * 132 * 1.83e9 * row["interval"] / 32  # warps of an H200's unit of exponentials
-        assert arrays[f"lane{number}.exponentials"] == pytest.approx(
-            1000 * np.array(row["exponentials"]) / peak, abs=0.5
-        )
+        shares = 1000 * np.array(row["exponentials"]) / peak
+        assert arrays[f"lane{number}.exponentials"] == pytest.approx(shares, abs=0.5)
     assert [words for *_, words in header["lanes"][0]["kernels"]] == ["Q K → S", "S → P", "P V → O"]
     assert header["lanes"][0]["origin"].startswith("recorded on NVIDIA H200, ")
     assert not header["lanes"][1]["origin"]  # said once

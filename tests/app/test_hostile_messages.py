@@ -43,12 +43,10 @@ def test_a_hostile_window_disturbs_neither_its_server_nor_another_window():
         assert _run(said(dashboard)) == [True] * (len(VALUES) + len(MESSAGES))
 
 
-@pytest.mark.parametrize(
-    ("key", "wish"), [("scenario preset", "\0none"), ("scenario algorithm", "none"), ("scenario causal", 7)]
-)
-def test_a_choice_that_nobody_offers_changes_nothing(open_app, key, wish):
+@pytest.mark.parametrize(("name", "wish"), [("preset", "\0none"), ("algorithm", "none"), ("causal", 7)])
+def test_a_choice_that_nobody_offers_changes_nothing(open_app, name, wish):
     app = open_app("traffic")
     before = app.session_state["experiment"]
-    app.session_state[key] = wish
+    app.session_state[f"scenario {name}"] = wish
     app._run()
     assert app.session_state["experiment"] == before

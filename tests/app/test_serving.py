@@ -264,9 +264,8 @@ def test_behind_a_proxy_by_a_name_visitors_look_and_run_nothing(monkeypatch):
 
 
 def test_a_visitor_is_a_browser_and_is_there_while_a_window_is(monkeypatch):
-    page = AppTest.from_string(
-        "import streamlit as st; from app import serving; st.visitor = serving.visitor()"
-    )
+    script = "import streamlit as st; from app import serving; st.visitor = serving.visitor()"
+    page = AppTest.from_string(script)
     for _ in range(2):
         page.run()
     assert st.visitor.watches()

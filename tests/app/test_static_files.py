@@ -63,7 +63,7 @@ def test_the_document_asks_at_once_for_all_that_its_scripts_import(charts):
 APP = Path(__file__).resolve().parents[2] / "app"
 HOLDERS = (APP / "frame" / "streamlit.css", APP / "canvas" / "streamlit.js")
 NAME = re.compile(
-    r"data-testid=\"?([\w-]+)|(?<=[.\s(])\.(st[A-Z]\w+)|:is\(\.(st[A-Z]\w+)|\"(data-test-[\w-]+)"
+    r"data-testid=\"?([\w-]+)|(?<=[.\s(])\.(st[A-Z]\w+)|is\(\.(st[A-Z]\w+)|\"(data-test-[\w-]+)"
 )
 
 

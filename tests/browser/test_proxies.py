@@ -67,13 +67,10 @@ def running(kind: str, config: str, folder) -> Iterator[subprocess.Popen]:
         pytest.skip(f"{kind} is not installed")
     file = folder / "config"
     file.write_text(config)
-    more = (
-        ["run", "--config", file, "--adapter", "caddyfile"] if kind == "caddy" else ["-c", file, "-p", folder]
-    )
+    more = {"caddy": ["run", "--config", file, "--adapter", "caddyfile"], "nginx": ["-c", file, "-p", folder]}
+    environment = {**os.environ, "HOME": str(folder)}
     with (folder / "log").open("w") as log:
-        process = subprocess.Popen(
-            [command, *more], stdout=log, stderr=log, env={**os.environ, "HOME": str(folder)}
-        )
+        process = subprocess.Popen([command, *more[kind]], stdout=log, stderr=log, env=environment)
     try:
         yield process
     finally:

@@ -5,8 +5,7 @@ import test from "node:test";
 import { Runs } from "../../app/across/run.js";
 import { sentence } from "../../app/across/story.js";
 import { merged } from "../../app/canvas/spans.js";
-import { each } from "./each.js";
-import { pack } from "./payload.js";
+import { each, pack } from "./payload.js";
 
 const KINDS = ["computing", "transfer", "network", "merging", "packing"];
 const about = {

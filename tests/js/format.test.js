@@ -20,7 +20,7 @@ import {
   traffic,
   wholePercent,
 } from "../../app/canvas/format.js";
-import { each } from "./each.js";
+import { each } from "./payload.js";
 
 /** What a call says of each of these numbers. */
 function says(call, values, words) {

@@ -4,8 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { drawFlow, Sampled } from "../../app/hbm/flow.js";
 import { sentence } from "../../app/hbm/hbm.js";
-import { each } from "./each.js";
-import { pack } from "./payload.js";
+import { each, pack } from "./payload.js";
 
 const lane = (name, interval, end, ...kernels) => {
   return { name, interval, end, kernels, most: 100, seconds: end / 1e6 };

@@ -4,8 +4,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import { flightsOf } from "../../app/player/memory_panel.js";
 import { Model } from "../../app/player/model.js";
-import { each } from "./each.js";
-import { toy } from "./payload.js";
+import { each, toy } from "./payload.js";
 
 const model = new Model(toy()),
   { run } = model; // for each query tile: Q, 2 visits of K, V and 4 steps of arithmetic, O, lse

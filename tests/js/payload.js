@@ -1,5 +1,7 @@
 // A payload small enough to count by hand: 4 queries in 2 tiles, 6 keys in 2 tiles of which the last is half as wide.
 
+import assert from "node:assert/strict";
+
 const ARRAYS = {
   uint8: Uint8Array,
   uint16: Uint16Array,
@@ -144,3 +146,10 @@ export function toy({ run = {}, header = {}, arrays = {}, order = [0, 1] } = {})
     ...arrays,
   });
 }
+
+/** What a call makes of each of some values. */
+export const each = (values, call, expected) =>
+  assert.deepEqual(
+    values.map((value) => call(value)),
+    expected,
+  );

@@ -9,8 +9,7 @@ import { Recorded } from "../../app/gpu/placement.js";
 import { Model } from "../../app/player/model.js";
 import { RowPanel } from "../../app/player/row_panel.js";
 import { amountBar } from "../../app/player/traffic_panel.js";
-import { each } from "./each.js";
-import { pack, RUN, toy } from "./payload.js";
+import { each, pack, RUN, toy } from "./payload.js";
 
 const near = (a, b) => assert.ok(Math.abs(a - b) < 1e-9 * Math.max(1, Math.abs(b)), `${a} is not ${b}`);
 const TONES = { panel: "#111111", cell: "#222222", ink: "#ffffff", muted: "#888888", ground: "#000000" };

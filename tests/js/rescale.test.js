@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { resultOf, tilesOf } from "../../app/rescale/run.js";
-import { each } from "./each.js";
+import { each } from "./payload.js";
 
 const scores = [0.7, 1.4, 1.8, 0.1, 2.4, -Infinity, 7.4, 0.2],
   values = scores.map((_, key) => [key, 1 - key]);

@@ -8,8 +8,7 @@ import { Model } from "../../app/player/model.js";
 import { misfitSentence, raceSentence } from "../../app/player/race.js";
 import { rowState } from "../../app/player/row_state.js";
 import { codeShown, sentence, stepWords } from "../../app/player/story.js";
-import { each } from "./each.js";
-import { OPERATIONS, PHASE, RUN, TENSORS, toy } from "./payload.js";
+import { each, OPERATIONS, PHASE, RUN, TENSORS, toy } from "./payload.js";
 
 const model = new Model(toy()),
   { run } = model,

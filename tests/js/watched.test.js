@@ -5,8 +5,7 @@ import test from "node:test";
 import { BytesPanel } from "../../app/watched/panels.js";
 import { Watched } from "../../app/watched/run.js";
 import { sentence } from "../../app/watched/story.js";
-import { each } from "./each.js";
-import { pack } from "./payload.js";
+import { each, pack } from "./payload.js";
 
 const KINDS = ["load", "store", "atomic", "visit", "meet"];
 const COLUMNS = ["kind", "tensor", "line", "program", "query", "key", "bytes"];

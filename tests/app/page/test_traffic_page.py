@@ -94,10 +94,9 @@ def test_each_tensor_has_the_length_of_its_bytes_in_both_directions():
     simulations = {name: simulate(Experiment.of(algorithm=name, heads=1, seq=2048)) for name in ("standard",)}
     found = {direction: by for _, direction, by in figures.bar_bytes(simulations, "compulsory")}
     matrix, row = 2 * 2048 * 2048, 2 * 2048 * 64
-    assert found["read"] == dict.fromkeys((Tensor.Q, Tensor.K, Tensor.V), row) | dict.fromkeys(
-        (Tensor.S, Tensor.P), matrix
-    )
-    assert found["written"] == {Tensor.S: matrix, Tensor.P: matrix, Tensor.O: row}
+    whole = {Tensor.S: matrix, Tensor.P: matrix}
+    assert found["read"] == dict.fromkeys((Tensor.Q, Tensor.K, Tensor.V), row) | whole
+    assert found["written"] == whole | {Tensor.O: row}
     most = 3 * row + 2 * matrix
     shares = [*(row / most for _ in "QKV"), *[matrix / most] * 4, row / most]
     assert lengths(figures.by_tensor(simulations, "compulsory", COLOURS)) == pytest.approx(shares, abs=1e-5)

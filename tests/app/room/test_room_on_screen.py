@@ -134,9 +134,7 @@ def test_where_the_presenters_window_is_gone_a_link_leads(open_app, room):
 
 
 @pytest.mark.parametrize("at_hand", [True, False])
-def test_the_lecturers_window_shows_the_room_and_at_the_machine_alone_its_votes(
-    open_app, room, monkeypatch, at_hand
-):
+def test_the_lecturers_window_shows_votes_at_the_machine_alone(open_app, room, monkeypatch, at_hand):
     monkeypatch.setattr(serving, "at_hand", lambda: at_hand)
     open_app("tour", step=str(STEP), present="true")
     for phone in map(str, range(screen.CROWD)):

@@ -185,9 +185,7 @@ def test_a_page_asks_none_of_another_pages_values(open_app):
     assert "gpus" not in open_app("traffic", gpus="16").query_params
 
 
-@pytest.mark.parametrize(
-    "value", ["", "-1", "9" * 40, "<b>x</b>", "![x](http://a.b/c)", "٣", "\x00", "1,024", "$x$"]
-)
+@pytest.mark.parametrize("value", ["", "-1", "9" * 40, "<b>x</b>", "![x](/c)", "٣", "\x00", "1,024", "$x$"])
 def test_no_page_shows_a_traceback_for_a_broken_link(open_app, value):
     names = ("seq", "kv_heads", "block_q", "window", "dtype", "causal", "hardware")
     open_app(**dict.fromkeys(names, value))

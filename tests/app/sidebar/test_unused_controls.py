@@ -65,9 +65,7 @@ def test_the_footprint_is_that_of_what_the_page_shows(open_app, page, algorithm,
 
 
 @pytest.mark.parametrize(("window", "said"), [("1024", True), ("1088", False)])
-def test_where_key_blocks_begin_elsewhere_than_tiles_are_drawn_is_said_beside_their_size(
-    open_app, window, said
-):
+def test_where_key_blocks_begin_elsewhere_than_drawn_is_said_beside_their_size(open_app, window, said):
     page = open_app("traffic", algorithm="flash3", seq="2048", head_dim="64", window=window)
     sizes = {name: page.sidebar.select_slider(key=f"own {name} {own}") for name, own in OWN_OF_FLASH3.items()}
     assert ("begin where each query block stands" in sizes["block_kv"].help) is said

@@ -4,6 +4,7 @@ import base64
 import csv
 import io
 import json
+from itertools import product
 
 import numpy as np
 import pytest
@@ -42,9 +43,7 @@ def encoded(pictures: list[np.ndarray], hundredths: list[int]) -> bytes:
 def test_pillow_reads_the_pictures_that_were_encoded_and_how_long_each_stands():
     """Colours far apart, so that each keeps its own; noise, so that codes grow to 12 bits and begin anew."""
     image = pytest.importorskip("PIL.Image")  # it comes with Streamlit
-    tones = np.array(
-        [[r, g, b] for r in (8, 96, 240) for g in (16, 128, 248) for b in (0, 80, 200)], np.uint8
-    )
+    tones = np.array([*product((8, 96, 240), (16, 128, 248), (0, 80, 200))], np.uint8)
     draw = np.random.default_rng(0)
     first = tones[draw.integers(0, len(tones), (90, 120))]
     second = first.copy()
