@@ -148,14 +148,14 @@ def attention(
         k = k - k.mean(0, dtype=np.float32) if scheme.smooth else k
         q, k = scheme.rounded(q), scheme.rounded(k)
     tiles = ((each[at : at + block] for each in (k, v)) for at in range(0, len(k), block))
-    tiles = ((keys.astype(np.float64), values, True) for keys, values in tiles)
+    tiles = ((keys.astype(np.float64), values) for keys, values in tiles)
 
     def weighed(p: np.ndarray, values: np.ndarray) -> np.ndarray:
         if scheme is not None and scheme.all:
             p, values = scheme.rounded(p.astype(np.float32)), scheme.rounded(np.ascontiguousarray(values.T)).T
         return p.astype(np.float64) @ values.astype(np.float64)
 
-    return streamed(q.astype(np.float64), 1.0, tiles, v.shape[1], weighed)[0]
+    return streamed(q.astype(np.float64), tiles, v.shape[1], weighed)[0]
 
 
 @lru_cache(maxsize=64)

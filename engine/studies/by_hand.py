@@ -72,6 +72,6 @@ def online_softmax() -> tuple[np.ndarray, int]:
         passes.append(ROW)
         return by_hand().scores[ROW]
 
-    tiles = ((score.reshape(1, 1), np.zeros((1, 1)), True) for score in read())
-    _, lse = streamed(np.ones((1, 1)), 1.0, tiles, 1)
+    tiles = ((score.reshape(1, 1), np.zeros((1, 1))) for score in read())
+    _, lse = streamed(np.ones((1, 1)), tiles, 1)
     return np.exp(read() - lse), len(passes)

@@ -65,12 +65,12 @@ def decoded(tokens: int, linear: bool, group: int = 1, dim: int = HEAD_DIM) -> C
 
 def meets(gpu: Gpu, group: int | None = None) -> int:
     """The shortest length from which linear takes less time, at best: a prompt or, by a group, decoding."""
-    for tokens in range(1, 2**20):
-        ways = True, False
-        pair = [prompt(tokens, way) if group is None else decoded(tokens, way, group) for way in ways]
-        if pair[0].seconds(gpu) < pair[1].seconds(gpu):
-            return tokens
-    raise ValueError("linear attention takes no less time at any length")
+
+    def seconds(tokens: int, linear: bool) -> float:
+        found = prompt(tokens, linear) if group is None else decoded(tokens, linear, group)
+        return found.seconds(gpu)
+
+    return next(tokens for tokens in range(1, 2**20) if seconds(tokens, True) < seconds(tokens, False))
 
 
 @lru_cache(maxsize=2)

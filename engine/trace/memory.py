@@ -60,25 +60,19 @@ class Memory:
         return Bytes.of(self.read, self.written)
 
 
-Tile = tuple[np.ndarray, np.ndarray, np.ndarray | bool]  # K, V, and which of the keys a query sees
-
-
 def streamed(
-    q: np.ndarray, scale: float, tiles: Iterable[Tile], v_dim: int, weighed: Callable = np.matmul
+    q: np.ndarray, tiles: Iterable[tuple[np.ndarray, np.ndarray]], v_dim: int, weighed: Callable = np.matmul
 ) -> tuple[np.ndarray, np.ndarray]:
-    """O [rows, v_dim] and lse [rows] of q [rows, d], in q's own format; O is 0 where no key is seen.
+    """O [rows, v_dim] and lse [rows] of q [rows, d], scaled, over tiles of K and V in turn, float64.
 
     weighed: what P and V are multiplied by.
     """
-    number = q.dtype.type
-    m, total = np.full(len(q), -np.inf, q.dtype), np.zeros(len(q), q.dtype)
-    out = np.zeros((len(q), v_dim), q.dtype)
-    for k, v, seen in tiles:
-        scores = np.where(seen, (q @ k.T) * number(scale), number(-np.inf))
-        new = np.maximum(m, scores.max(1, initial=-np.inf))
+    m, total, out = np.full(len(q), -np.inf), np.zeros(len(q)), np.zeros((len(q), v_dim))
+    for k, v in tiles:
+        scores = q @ k.T
+        new = np.maximum(m, scores.max(1))
         alpha, weights = falling(m, new), falling(scores, new[:, None])
         total = total * alpha + weights.sum(1)
         out = out * alpha[:, None] + weighed(weights, v)
         m = new
-    some = np.where(total == 0, number(1), total)
-    return out / some[:, None], m + np.log(some)
+    return out / total[:, None], m + np.log(total)
