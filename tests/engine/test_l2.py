@@ -21,13 +21,11 @@ from tests.engine.strategies import experiments
 TINY = replace(GPUS["t4"], sms=3, l2_bytes=96 * 1024, l2_effective_bytes=48 * 1024)
 
 
-@pytest.mark.parametrize("seq", [512, 1024, 16384])
-def test_each_kernel_of_unfused_attention_reads_the_scores_from_memory_as_the_profiler_counts_it(seq):
-    dram = simulate(Experiment.of(algorithm="standard", heads=1, seq=seq)).traffic.dram
-    assert dram.read[Tensor.S] == dram.read[Tensor.P] == dram.written[Tensor.S] == 2 * seq**2
-
-
-def test_flash1_rewrites_the_output_in_memory_once_it_outgrows_the_cache():
+def test_what_outgrows_the_cache_is_read_and_written_as_the_profiler_counts_it():
+    """S and P of unfused attention by each kernel, at any length; O of flash1 at every visit."""
+    for seq in (512, 1024, 16384):
+        dram = simulate(Experiment.of(algorithm="standard", heads=1, seq=seq)).traffic.dram
+        assert dram.read[Tensor.S] == dram.read[Tensor.P] == dram.written[Tensor.S] == 2 * seq**2
     fits, spills = (
         simulate(Experiment.of(algorithm="flash1", heads=heads, seq=8192)).traffic for heads in (1, 64)
     )
@@ -275,12 +273,9 @@ def test_registers_that_are_put_aside_may_be_read_from_dram_and_come_through_l2(
     mask=st.sampled_from([{}, {"causal": True}, {"window": 100}]),
 )
 @settings(max_examples=60, deadline=None)
-def test_the_model_is_its_twin_with_every_program_stepped_tile_by_tile(
-    heads, group, seq, head_dim, block_q, block_kv, mask
-):
+def test_the_model_is_its_twin_with_every_program_stepped_tile_by_tile(heads, group, mask, **shape):
     with patch("engine.model.l2.MOST_WAVES", 100):
-        shape = {"heads": heads * group, "kv_heads": heads, "seq": seq, "head_dim": head_dim}
-        modelled, stepped = both_ways(block_q=block_q, block_kv=block_kv, **shape, **mask)
+        modelled, stepped = both_ways(heads=heads * group, kv_heads=heads, **shape, **mask)
     assert modelled == pytest.approx(stepped, rel=1e-3)
 
 
@@ -291,13 +286,19 @@ def test_several_tiles_to_a_chunk_and_waves_that_are_not_walked_change_little(ma
     assert modelled == pytest.approx(stepped, rel=0.2)
 
 
-@pytest.mark.parametrize("algorithm", ["standard", "flash2", "flash3"])
-def test_the_longest_contexts_are_followed_for_few_steps(algorithm):
+def walks_of(experiment: Experiment) -> list[tuple]:
+    """What every walk of its model is given."""
     _lost.cache_clear()
     with patch("engine.model.l2.walk", side_effect=walk) as walked:
-        simulate.__wrapped__(Experiment.of(algorithm=algorithm, heads=16, seq=2**20, head_dim=128)).traffic  # noqa: B018
-    assert walked.call_count > 0
-    for programs, _sizes, abreast, places, steps, *_ in (call.args for call in walked.call_args_list):
+        simulate.__wrapped__(experiment).traffic  # noqa: B018
+    return [call.args for call in walked.call_args_list]
+
+
+@pytest.mark.parametrize("algorithm", ["standard", "flash2", "flash3"])
+def test_the_longest_contexts_are_followed_for_few_steps(algorithm):
+    walks = walks_of(Experiment.of(algorithm=algorithm, heads=16, seq=2**20, head_dim=128))
+    assert walks
+    for programs, _sizes, abreast, places, steps, *_ in walks:
         assert len(programs.stream) <= 2**15
         assert steps * abreast * places <= 2**20
 
@@ -337,10 +338,7 @@ def test_blocks_on_an_sm_spread_evenly_where_softmax_binds():
 def test_blocks_on_an_sm_stay_in_step_where_products_bind(head_dim, spreading):
     """By traces of an H200: those of d 80 in 64 x 64 stay at the same keys."""
     one = Experiment.of(seq=70_527, head_dim=head_dim, block_q=64, block_kv=64, hardware="h200")
-    _lost.cache_clear()
-    with patch("engine.model.l2.walk", side_effect=walk) as walked:
-        simulate.__wrapped__(one).traffic  # noqa: B018
-    assert walked.call_args.args[-1] == spreading
+    assert walks_of(one)[-1][-1] == spreading
 
 
 def test_two_copies_of_half_of_the_lines_take_room():
