@@ -66,9 +66,8 @@ def test_e4m3_is_pytorchs_and_e8m0_too():
     torch = pytest.importorskip("torch")
     draw = np.random.Generator(np.random.PCG64(1)).standard_normal(5000, np.float32)
     array = np.clip(draw * np.float32(40), -448, 448)
-    np.testing.assert_array_equal(
-        E4M3.rounded(array), torch.tensor(array).to(torch.float8_e4m3fn).float().numpy()
-    )
+    theirs = torch.tensor(array).to(torch.float8_e4m3fn).float().numpy()
+    np.testing.assert_array_equal(E4M3.rounded(array), theirs)
     scales = studies.power_scale(np.abs(draw), E4M3)
     np.testing.assert_array_equal(torch.tensor(scales).to(torch.float8_e8m0fnu).float().numpy(), scales)
 
@@ -86,9 +85,8 @@ def by_hand(scheme, tensor):
                 scale = 2.0 ** (math.floor(math.log2(largest)) - math.floor(math.log2(table[-1])))
             else:
                 scale = nearest(np.array([largest / 6 / level]), FORMATS[E4M3])[0] * level
-            out[row, first : first + scheme.block] = (
-                nearest(part / scale, table) * scale if scale else 0 * part
-            )
+            rounded = nearest(part / scale, table) * scale if scale else 0 * part
+            out[row, first : first + scheme.block] = rounded
     return out
 
 
@@ -109,13 +107,11 @@ def test_int8_is_rounded_in_64_rows_and_one_scale_is_the_tensors():
     for first in (0, 64):
         part = k[first : first + 64].astype(float)
         scale = np.abs(part).max() / 127
-        np.testing.assert_allclose(
-            INT8.rounded(k)[first : first + 64], np.rint(part / scale) * scale, atol=1e-6
-        )
+        found = INT8.rounded(k)[first : first + 64]
+        np.testing.assert_allclose(found, np.rint(part / scale) * scale, atol=1e-6)
     scale = np.abs(k).max() / 448
-    np.testing.assert_allclose(
-        ONE.rounded(k), nearest(k / np.float32(scale), FORMATS[E4M3]) * scale, rtol=1e-6
-    )
+    expected = nearest(k / np.float32(scale), FORMATS[E4M3]) * scale
+    np.testing.assert_allclose(ONE.rounded(k), expected, rtol=1e-6)
 
 
 def test_attention_in_blocks_is_float64s_over_the_rounded_numbers():

@@ -24,9 +24,7 @@ from engine.problem.hardware import GPUS, PRESET, calibrated
 from engine.recordings.recording import Device
 from engine.worker.jobs import JobError, LostError
 
-WHERE = Device(
-    "NVIDIA Toy 9", "600.1", {"torch": "2", "triton": "3"}, {}, 8 << 30, "abc", "2026-11-27T10:00:00"
-)
+WHERE = Device("NVIDIA Toy 9", "600.1", {"torch": "2"}, {}, 8 << 30, "abc", "2026-11-27T10:00:00")
 SMS, CLOCK, L2 = 16, 1e9, 32 * MIB
 RATES = {"float16": 1024, "bfloat16": 1024, "float32": 256}  # FLOP per clock and SM
 

@@ -28,9 +28,7 @@ MOVED = {"tile requests": "tile", "compulsory": "compulsory", "DRAM": "dram"}
 def test_a_simulation_is_one_json_object(capsys):
     assert main(FULL.split()) == 0
     summary = json.loads(capsys.readouterr().out)
-    experiment = Experiment.of(
-        seq=4096, head_dim=128, causal=True, window=512, block_q=128, block_kv=64, hardware="h200"
-    )
+    experiment = Experiment.of(seq=4096, head_dim=128, causal=True, window=512, block_q=128)
     assert summary == simulate(experiment).summary()
 
 

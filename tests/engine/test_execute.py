@@ -97,9 +97,8 @@ def test_visits_hold_the_maximum_and_the_sum_of_all_keys_so_far(algorithm, seq):
 
 def test_tiles_that_do_not_fit_are_refused_with_need_and_capacity():
     experiment = Experiment.of(heads=1, seq=256, head_dim=256, block_q=128, block_kv=128, hardware="a100")
-    with pytest.raises(
-        SramOverflow, match=r"^needs \d+ KiB, but an A100 allows 163 KiB per block$"
-    ) as caught:
+    said = r"^needs \d+ KiB, but an A100 allows 163 KiB per block$"
+    with pytest.raises(SramOverflow, match=said) as caught:
         execute(experiment, *one_head(experiment))
     assert caught.value.need > caught.value.capacity == 163 * 1024
     assert not simulate(experiment).footprint.fits
@@ -152,9 +151,8 @@ def test_o_is_off_by_what_a_loop_without_that_line_gives(name, flaw):
     q, k, v = one_head(experiment)
     rows = np.array([7, 70, experiment.problem.seq_q - 1])
     given = errors(experiment, q, k, v, rows)[flaw]
-    right, wrong = (
-        [online(experiment, (q, k, v[:, :DIMS]), row, which) for row in rows] for which in ("", flaw)
-    )
+    cut = q, k, v[:, :DIMS]
+    right, wrong = ([online(experiment, cut, row, which) for row in rows] for which in ("", flaw))
     largest = max(np.abs(visit.out).max() for row in right for visit in row.values())
     for row, (exact, other) in enumerate(zip(right, wrong, strict=True)):
         for block, visit in exact.items():

@@ -78,9 +78,8 @@ def test_a_pixel_is_the_share_of_its_tiles_that_are_visited_and_full(experiment,
     pixels = [min(count, most) for count in seen.shape]
     assert found.visited.shape == tuple(pixels)
     assert found.exact == (max(seen.shape) <= most)
-    rows, columns = (
-        [p * count // n for p in range(n + 1)] for n, count in zip(pixels, seen.shape, strict=True)
-    )
+    sizes = zip(pixels, seen.shape, strict=True)
+    rows, columns = ([p * count // n for p in range(n + 1)] for n, count in sizes)
     for i, j in np.ndindex(*pixels):
         part = slice(rows[i], rows[i + 1]), slice(columns[j], columns[j + 1])
         assert found.visited[i, j] == pytest.approx((seen[part] > 0).mean())

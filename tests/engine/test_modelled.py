@@ -23,10 +23,8 @@ from tests.engine.strategies import exact_attention, experiments, one_head
 
 def test_a_head_dimension_between_two_costs_the_products_of_the_larger():
     """Triton's tiles have a power of two columns; copies and FLOPs that count stay those of 80."""
-    between, larger = (
-        simulate(Experiment.of(heads=16, seq=8192, head_dim=head_dim, block_q=128, hardware="h200")).modelled
-        for head_dim in (80, 128)
-    )
+    of = {"seq": 8192, "block_q": 128}
+    between, larger = (simulate(Experiment.of(head_dim=size, **of)).modelled for size in (80, 128))
     busy = [each.busy["attention"]["tensor core"] for each in (between, larger)]
     assert busy[0] == pytest.approx(busy[1])
     # an H200 took 1.044 at N 60,000: copies of 80 columns look at each
@@ -55,9 +53,7 @@ def test_what_holds_a_kernel_up_is_named(values, bound):
 @pytest.mark.parametrize(("seq", "recorded"), [(128, 98.3), (256, 129.2), (512, 191.8), (1024, 314.0)])
 def test_what_blocks_copy_before_their_first_visit_hides_under_little(seq, recorded):
     """16k tokens of 8 heads, d 256: µs as an H200 took them. Q, K, V and O pass HBM in 63 µs beside."""
-    one = Experiment.of(
-        algorithm="flash2", batch=16384 // seq, heads=8, seq=seq, head_dim=256, hardware="h200"
-    )
+    one = Experiment.of(batch=16384 // seq, heads=8, seq=seq, head_dim=256)
     modelled = simulate(one.in_own_tiling()).modelled
     assert modelled.seconds * 1e6 == pytest.approx(recorded, rel=0.1)
     moved = 4 * 16384 * 2048 * 2
@@ -69,9 +65,7 @@ def test_what_blocks_copy_before_their_first_visit_hides_under_little(seq, recor
 @pytest.mark.parametrize(("heads", "recorded"), [(16, 1.62), (128, 2.43)])
 def test_a_visit_of_flash1_waits_for_dram_where_l2_does_not_keep_its_rows(heads, recorded):
     """µs per visit of 64 x 64 tiles on an H200: Q, O, m and l of 16 heads stay in L2, of 128 they do not."""
-    one = Experiment.of(
-        algorithm="flash1", heads=heads, seq=4096, head_dim=64, block_q=64, block_kv=64, hardware="h200"
-    )
+    one = Experiment.of(algorithm="flash1", heads=heads, seq=4096)
     assert simulate(one).modelled.seconds * 1e6 / 64**2 == pytest.approx(recorded, rel=0.11)
 
 
@@ -161,9 +155,8 @@ def test_what_a_kernel_does_not_take_is_one_sentence(values, sentence):
 
 
 def test_keys_in_pages_take_whole_pages_and_a_table():
-    plain, paged = (
-        Experiment.of(seq_kv=1000, algorithm="split_kv", batch=3, page_size=size) for size in (None, 64)
-    )
+    plain = Experiment.of(seq_kv=1000, algorithm="split_kv", batch=3)
+    paged = plain.changed(page_size=64)
     more = 2 * 3 * 16 * 24 * 64 * 2 + 3 * 16 * 4  # K and V of 24 empty slots in each head; 16 entries each
     assert memory_bytes(paged) == memory_bytes(plain) + more
     assert simulate(paged).traffic == simulate(plain).traffic

@@ -245,10 +245,11 @@ def backward_kernels(*recorded: Recording) -> list[Counted]:
     for each in recorded or recordings():
         for row in each.counters:
             if (row.provider, row.direction) == ("flash2", "backward"):
-                hardware = gpu_named(each.device.gpu).key
-                found += [
-                    beside_model(row.problem, one, hardware) for one in row.kernels if one.name in KERNELS
-                ]
+                own, hardware = (
+                    (one for one in row.kernels if one.name in KERNELS),
+                    gpu_named(each.device.gpu),
+                )
+                found += [beside_model(row.problem, one, hardware.key) for one in own]
     return found
 
 
@@ -267,9 +268,7 @@ def beside_model(problem: Problem, counters: KernelCounters, hardware: str) -> C
     return Counted(problem, name, counters, *moved, simulation.modelled.parts[name])
 
 
-@pytest.mark.parametrize(
-    "kernel", backward_kernels(), ids=lambda kernel: f"{kernel.problem.seq_q}-{kernel.name}"
-)
+@pytest.mark.parametrize("kernel", backward_kernels(), ids=lambda one: f"{one.problem.seq_q}-{one.name}")
 def test_the_tiles_ask_for_the_bytes_that_the_chip_counts(kernel):
     # of dK and dV's kernel the chip also counts registers that spill, and not what its L1 cache serves
     near = {"rel": 0.06} if kernel.name == "dK and dV" else {"rel": 1e-9}

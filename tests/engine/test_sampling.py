@@ -77,9 +77,8 @@ def chip(monkeypatch):
 
     nothing = types.SimpleNamespace(zero_=lambda: None, sum=lambda: None)
     monkeypatch.setattr(torch, "empty", lambda *_, **__: nothing)
-    monkeypatch.setattr(
-        torch.cuda, "get_device_properties", lambda _: types.SimpleNamespace(multi_processor_count=132)
-    )
+    properties = types.SimpleNamespace(multi_processor_count=132)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: properties)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
 

@@ -165,9 +165,7 @@ def test_every_tile_is_visited_once_in_a_place_of_its_own_and_as_long_as_is_mode
     [{"seq": 16384, "heads": 64}, {"seq": 4096, "heads": 200}, {"seq": 8192, "heads": 97, "window": 1000}],
 )
 def test_grouping_the_first_of_many_blocks_costs_about_a_per_cent_at_most(algorithm, order, given):
-    experiment = Experiment.of(
-        algorithm=algorithm, causal=True, head_dim=128, block_q=128, hardware="h200", **given
-    )
+    experiment = Experiment.of(algorithm=algorithm, causal=True, head_dim=128, block_q=128, **given)
     simulation = simulate(experiment)
     (kernel,) = simulation.launch.kernels
     work = work_of(simulation.launch, kernel, simulation.traffic)

@@ -96,9 +96,8 @@ def test_what_the_browser_sums_while_a_score_is_dragged_is_what_the_engine_compu
             found = np.array([tile[of] for tile in right["tiles"]])[1:]
             np.testing.assert_allclose(found, getattr(row.steps, of)[1:], rtol=1e-12)
         np.testing.assert_allclose([tile["l"]["after"] for tile in right["tiles"]], row.steps.l, rtol=1e-12)
-        np.testing.assert_allclose(
-            [tile["out"]["after"] for tile in right["tiles"]], row.steps.weights @ row.values
-        )
+        out = [tile["out"]["after"] for tile in right["tiles"]]
+        np.testing.assert_allclose(out, row.steps.weights @ row.values)
         shrunk = [np.multiply(tile["out"]["before"], tile["factor"]) for tile in right["tiles"]]
         np.testing.assert_allclose([tile["out"]["rescaled"] for tile in right["tiles"]], shrunk, atol=1e-12)
 

@@ -318,9 +318,7 @@ def test_a_report_has_the_shape_of_one():
     ids=json.dumps,
 )  # fmt: skip
 @pytest.mark.parametrize("command", [["kernel"], ["lab", "4"]], ids=" ".join)
-def test_a_report_that_is_no_report_is_a_sentence_and_an_error(
-    monkeypatch, capsys, tmp_path, command, answer
-):
+def test_a_report_that_is_none_is_a_sentence_and_an_error(monkeypatch, capsys, tmp_path, command, answer):
     file = tmp_path / "mine.py"
     file.touch()
 
