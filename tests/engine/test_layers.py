@@ -256,21 +256,3 @@ def test_the_command_prints_one_object(capsys, tmp_path):
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == list(names())
     assert main(["model", "gpt2", "--tokens", "128"]) == 0
     assert "attention, MLP" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (["llama-9"], "model is 'llama-9'; it must be one of deepseek-v3,"),
-        (["nowhere/config.json"], "which cannot be read: No such file or directory."),
-        ([], "model is missing; it must be a config.json, or one of"),
-        (["gpt2", "--tokens", "-1"], "tokens is -1; it must be a whole number from 1 to 1,048,576"),
-        (["gpt2", "--phase", "sleep"], "invalid choice: 'sleep'"),
-    ],
-)
-def test_a_bad_command_is_one_line(arguments, sentence, capsys):
-    with pytest.raises(SystemExit) as ended:
-        main(["model", *arguments])
-    said = capsys.readouterr().err
-    assert (ended.value.code, said.count("\n")) == (2, 1)
-    assert sentence in said
