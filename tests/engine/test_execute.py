@@ -88,6 +88,8 @@ def test_visits_hold_the_maximum_and_the_sum_of_all_keys_so_far(algorithm, seq):
     experiment = Experiment.of(algorithm=algorithm, seq=seq, **values)
     tensors = one_head(experiment)
     trace = execute(experiment, *tensors)
+    for before, after in zip(one_head(experiment), tensors, strict=True):  # inputs are left as they were
+        np.testing.assert_array_equal(before, after)
     for row in range(seq):
         for block, visit in online(experiment, tensors, row).items():
             at = row // experiment.tiling.block_q, block, row % experiment.tiling.block_q
@@ -110,15 +112,6 @@ def test_inputs_of_a_wrong_shape_are_named(algorithm):
     q, k, v = one_head(experiment)
     with pytest.raises(ValueError, match=r"^k has shape \(32, 16\); it must be \(48, 16\)$"):
         execute(experiment, q, k[:32], v)
-
-
-def test_inputs_are_left_as_they_were():
-    experiment = Experiment.of(algorithm="flash1", heads=1, seq=64)
-    arrays = one_head(experiment)
-    copies = [array.copy() for array in arrays]
-    execute(experiment, *arrays)
-    for array, copy in zip(arrays, copies, strict=True):
-        np.testing.assert_array_equal(array, copy)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
