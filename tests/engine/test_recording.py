@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from engine.experiment import Experiment
-from engine.measuring.sections import traced_kernel
 from engine.model.launch import HEAVY_FIRST, NATURAL
 from engine.model.simulated_timeline import simulate_timeline
 from engine.model.timeline import TimelineError
@@ -38,7 +37,7 @@ from engine.recordings.nearest import (
     nearest_length,
     windowed,
 )
-from engine.recordings.recording import Counters, Device, KernelCounters, Recording, TracedCall, identity
+from engine.recordings.recording import Counters, Device, KernelCounters, Recording, identity
 from engine.recordings.samples import Samples
 from engine.recordings.timelines import hardware_of, recorded_timeline, timeline_of, timelines
 from engine.recordings.timing import (
@@ -51,6 +50,7 @@ from engine.recordings.timing import (
     Timing,
     VariantTiming,
 )
+from tests.engine.worker_jobs import traced
 
 VERSIONS, CLOCKS = {"torch": "2.11.0"}, {"clocks.sm": 1980.0}
 DEVICE = Device("NVIDIA H200", "580.1", VERSIONS, CLOCKS, 150 * 10**9, "abc", "2026-11-21T09:00:00")
@@ -74,22 +74,6 @@ def eight_bits(numbers: str = "rotated", inputs: str = "normal", **others) -> Fp
     return Fp8Timing("fp8", "FP8", "forward", PROBLEM, numbers=numbers, inputs=inputs, **given)
 
 
-def traced(experiment: Experiment = EXPERIMENT, order: str = HEAVY_FIRST) -> TracedCall:
-    """What a trace of the simulated timeline would be recorded as."""
-    timeline = simulate_timeline(experiment, order)
-    start, end = (np.round(times / (TICK * 1e-9)) * TICK for times in (timeline.start, timeline.end))
-    blocks = np.stack((timeline.sm, start, end), axis=1).astype(np.int64)
-    kernels = tuple(
-        traced_kernel(name, blocks[timeline.kernel == index], TICK)
-        for index, name in enumerate(timeline.kernels)
-    )
-    tiling = experiment.tiling
-    return TracedCall(
-        experiment.algorithm, order, experiment.problem, tiling.block_q, tiling.block_kv,
-        132, TICK * 1e-9, Times(1e-5, 2e-5, 3e-5, 5), kernels,
-    )  # fmt: skip
-
-
 @pytest.fixture(scope="module")
 def recording():
     """Rows of every section that one GPU has."""
@@ -108,8 +92,8 @@ def recording():
         decoding=(Decoding("split_kv", "split", replace(PROBLEM, seq_q=1), 8, TIMES, 3e12, None, 16, 128),),
         counters=(Counters("flash2", "forward", PROBLEM, 128, 64, kernels=(KERNEL, KERNEL)),),
         timelines=(
-            *(traced(), traced(order=NATURAL)),
-            traced(EXPERIMENT.changed(algorithm="standard"), NATURAL),
+            *(traced(EXPERIMENT, order, TICK) for order in (HEAVY_FIRST, NATURAL)),
+            traced(EXPERIMENT.changed(algorithm="standard"), NATURAL, TICK),
         ),
         fp8=(eight_bits(inputs="outliers", commit="0"), eight_bits("tensor", times=None, skipped="no")),
         variants=(VariantTiming("flash2", "", "forward", PROBLEM, TIMES, prefix=9, term="sinks", v_dim=64),),
@@ -253,7 +237,7 @@ def test_a_shelf_shows_what_can_be_read_newest_first(recording, tmp_path):
 def test_a_row_holds_a_whole_timeline(algorithm):
     experiment = EXPERIMENT.changed(algorithm=algorithm)
     ours = simulate_timeline(experiment, NATURAL)
-    back = timeline_of(traced(experiment, NATURAL), "recorded on a GPU", "h200")
+    back = timeline_of(traced(experiment, NATURAL, TICK), "recorded on a GPU", "h200")
     for name in ("kernel", "sm", "head", "query_block", "key_block"):
         np.testing.assert_array_equal(getattr(back, name), getattr(ours, name))
     for name in ("start", "end"):

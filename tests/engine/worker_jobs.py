@@ -101,11 +101,25 @@ def rank(number: int, gpus: int, port: int, pipe):
             pipe.send((os.getpid(), list(what)))
 
 
+def traced(experiment: Experiment, order: str, tick: int = 1) -> TracedCall:
+    """What a trace of the simulated timeline would be recorded as; a tick of the clock in nanoseconds."""
+    from engine.measuring.sections import traced_kernel
+    from engine.model.simulated_timeline import simulate_timeline
+
+    timeline, tiling = simulate_timeline(experiment, order), experiment.tiling
+    times = np.round(np.stack([timeline.start, timeline.end], 1) / (tick * 1e-9)) * tick
+    blocks = np.column_stack([timeline.sm, times.astype(int)])
+    kernels = tuple(
+        traced_kernel(name, blocks[timeline.kernel == index], tick)
+        for index, name in enumerate(timeline.kernels)
+    )
+    own = tiling.block_q, tiling.block_kv, timeline.sms, tick * 1e-9, Times(1e-5, 2e-5, 3e-5, 5)
+    return TracedCall(experiment.algorithm, order, experiment.problem, *own, kernels)
+
+
 def measured_here(payload: dict):
     """What a GPU gives for the calls of a page, slowly if asked; each ten sectors more than the last."""
     from engine.measuring.live import Live, row_of
-    from engine.measuring.sections import traced_kernel
-    from engine.model.simulated_timeline import simulate_timeline
 
     yield Update(0.2, "sampling")
     time.sleep(float(os.environ.get("PAUSE", 0)))
@@ -119,18 +133,13 @@ def measured_here(payload: dict):
     ]
     if refused := os.environ.get("REFUSED"):
         rows = [replace(row, read=(), skipped=refused, times=replace(times, p80=9e-4)) for row in rows]
-    traced = []
-    for order in payload["orders"]:
-        first = Experiment.of(**payload["calls"][0])
-        one = simulate_timeline(first, order)
-        blocks = np.column_stack([one.sm, np.round(np.stack([one.start, one.end], 1) * 1e9).astype(int)])
-        kernels = (traced_kernel(one.kernels[0], blocks, 1),)
-        call = TracedCall(first.algorithm, order, first.problem, calls[0].block_q, calls[0].block_kv)
-        traced.append(replace(call, sms=one.sms, tick=1e-9, times=times, kernels=kernels))
+    first, blocks = Experiment.of(**payload["calls"][0]), {"block_q": calls[0].block_q}
+    blocks |= {"block_kv": calls[0].block_kv, "times": times}
+    drawn = tuple(replace(traced(first, order), **blocks) for order in payload["orders"])
     ring = None
     if payload["gpus"] > 1:
         problem, sent = calls[0].problem, ((2**21, 0), (2**21, 2**21))
         timing = ClusterTiming("ring", "Ring, copy engines", FORWARD, problem, 2, Extent(3e-3, 4e-3, 5e-3, 9))
         marks = tuple(GpuMarks((), (), (), each) for each in sent)
         ring = timing, ClusterTimeline("ring", FORWARD, problem, 2, marks, 1e-3)
-    return Live(tuple(rows), tuple(traced), "NVIDIA H200", "2026-11-27T14:02:03+00:00", ring)
+    return Live(tuple(rows), drawn, "NVIDIA H200", "2026-11-27T14:02:03+00:00", ring)
