@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from engine import Experiment
 from engine.algorithms import offered
-from engine.problem.bounds import blocks, visible
+from engine.problem.bounds import visible
 from engine.problem.inputs import make_inputs
 from engine.problem.problem import Problem
 from engine.problem.terms import SINK, SLOPE
@@ -100,16 +100,15 @@ def one_head(experiment: Experiment, seed: int = 0) -> tuple[np.ndarray, ...]:
     return tuple(array[0] for array in make_inputs(experiment.problem, seed))
 
 
-def tile_counts(experiment: Experiment) -> tuple[np.ndarray, np.ndarray]:
-    """Visible elements and elements of every tile, [query blocks, key blocks]."""
-    problem, tiling = experiment.problem, experiment.tiling
-    mask = dense_mask(problem)
-    shape = (blocks(problem.seq_q, tiling.block_q), blocks(problem.seq_kv, tiling.block_kv))
-    seen, size = np.zeros(shape, int), np.zeros(shape, int)
-    for i, j in np.ndindex(shape):
-        rows = slice(i * tiling.block_q, (i + 1) * tiling.block_q)
-        tile = mask[rows, j * tiling.block_kv : (j + 1) * tiling.block_kv]
-        seen[i, j], size[i, j] = tile.sum(), tile.size
+def tile_counts(experiment: Experiment, group: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    """Visible elements and elements of every tile, [query blocks, key blocks].
+
+    group: how often every query is repeated, for heads that share keys.
+    """
+    mask, tiling = np.repeat(dense_mask(experiment.problem), group, axis=0), experiment.tiling
+    rows, keys = (range(0, n, b) for n, b in zip(mask.shape, (tiling.block_q, tiling.block_kv), strict=True))
+    each = mask.astype(int), np.ones(mask.shape, int)
+    seen, size = (np.add.reduceat(np.add.reduceat(one, rows, axis=0), keys, axis=1) for one in each)
     return seen, size
 
 

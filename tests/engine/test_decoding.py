@@ -22,7 +22,7 @@ from engine.studies import decoding as studies
 from engine.studies.decoding import MOST_ROOM, PAGE_SIZES, SEQUENCES, lengths_of, paging_of
 from engine.trace.execute import execute
 from tests.engine.closed_form import split_kv_bytes
-from tests.engine.strategies import dense_mask, exact_attention, experiments
+from tests.engine.strategies import exact_attention, experiments, tile_counts
 from tests.engine.test_execute import check
 from tests.engine.test_recording import DEVICE
 
@@ -44,19 +44,11 @@ def one_key_head(experiment: Experiment, seed: int = 1):
 
 @given(split())
 def test_visited_tiles_are_those_that_the_packed_rows_see_and_splits_share_them_evenly_in_order(experiment):
-    """Every query repeated for the heads that share keys."""
     problem, tiling, simulation = experiment.problem, experiment.tiling, simulate(experiment)
-    mask = np.repeat(dense_mask(problem), problem.heads // problem.kv_heads, axis=0)
-    counts = simulation.traffic.per_head
-    tiles = [
-        mask[i : i + tiling.block_q, j : j + tiling.block_kv]
-        for i in range(0, len(mask), tiling.block_q)
-        for j in range(0, mask.shape[1], tiling.block_kv)
-    ]
-    assert counts.tiles_visited == sum(tile.any() for tile in tiles)
-    assert counts.tiles_full == sum(tile.all() for tile in tiles)
-    dims = problem.head_dim + problem.v_dim
-    assert counts.flops == 2 * dims * sum(tile.size for tile in tiles if tile.any())
+    counts, (seen, size) = simulation.traffic.per_head, tile_counts(experiment, problem.group)
+    assert counts.tiles_visited == (seen > 0).sum()
+    assert counts.tiles_full == (seen == size).sum()
+    assert counts.flops == 2 * (problem.head_dim + problem.v_dim) * size[seen > 0].sum()
     phase, splits, bounds = simulation.schedule.phases[0], tiling.splits, simulation.schedule.bounds
     for block in range(len(bounds.first)):
         programs = range(block * splits, (block + 1) * splits)
