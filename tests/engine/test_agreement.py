@@ -22,6 +22,7 @@ TINY = {"seq": 64, "heads": 1, "head_dim": 16, "block_q": 32, "block_kv": 16}
 PACKED = {"documents": "37:0:27", "window": "7:3"}
 TERMS = {"softcap": 4.0, "sinks": True, "slopes": True, "window": 40}
 PREFIX = {"causal": True, "prefix": 20, "softcap": 30.0, "head_dim_v": 32}
+SMALL = {"seq": 48, "head_dim": 16, "block_q": 16, "block_kv": 32}
 
 
 def ended(worker, work: str, experiment: Experiment):
@@ -129,7 +130,6 @@ def test_what_is_kept_is_the_usual_scenarios_and_is_found_again(tmp_path, monkey
     assert agreement.kept.__wrapped__().tiles.keys() == found.tiles.keys()
 
 
-SMALL = {"seq": 48, "head_dim": 16, "block_q": 16, "block_kv": 32}
 SCENARIOS = {
     "plain": {},
     "causal, heads that share keys": {"heads": 4, "kv_heads": 2, "causal": True},

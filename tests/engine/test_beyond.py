@@ -24,6 +24,7 @@ from engine.trace.execute import execute
 from tests.engine.strategies import softmax
 
 SIZES = Sizes(heads=3, latent=40, rotary=6, plain=10, v_dim=14)
+SMALL = Experiment.of(seq=96, head_dim=16, heads=4, kv_heads=2, causal=True)
 
 
 @pytest.mark.parametrize(("queries", "keys"), [(1, 100), (5, 64), (3, 17)])
@@ -155,9 +156,6 @@ def test_a_state_gives_back_less_the_more_it_holds():
     for count, off in list(zip(linear.STORED, state, strict=True))[3:]:
         assert off == pytest.approx(np.sqrt((count - 1) / 128), rel=0.2)  # as random keys overlap by 1 in √d
     assert max(attention) < 0.1
-
-
-SMALL = Experiment.of(seq=96, head_dim=16, heads=4, kv_heads=2, causal=True)
 
 
 def dense(numbers):

@@ -27,6 +27,12 @@ from engine.worker.jobs import JobError, LostError
 WHERE = Device("NVIDIA Toy 9", "600.1", {"torch": "2"}, {}, 8 << 30, "abc", "2026-11-27T10:00:00")
 SMS, CLOCK, L2 = 16, 1e9, 32 * MIB
 RATES = {"float16": 1024, "bfloat16": 1024, "float32": 256}  # FLOP per clock and SM
+FREE = "the GPU has 9 GB, 4.3 GB of it free"
+FAILING = [  # what fails, how, and what is said
+    ("shared", JobError("out of room"), "out of room"),
+    ("shared", LostError("the GPU failed: lost; the next job starts anew"), "the GPU failed: lost"),
+    ("arithmetic", torch.OutOfMemoryError("CUDA out of memory"), FREE),
+]
 
 
 class Chip:
@@ -136,14 +142,6 @@ def test_every_rate_of_a_chip_is_found(chip):
     )  # fmt: skip
     assert vars(gpu.reached) == pytest.approx(vars(expected), rel=0.1)
     assert "administrators" in read.refused
-
-
-FREE = "the GPU has 9 GB, 4.3 GB of it free"
-FAILING = [  # what fails, how, and what is said
-    ("shared", JobError("out of room"), "out of room"),
-    ("shared", LostError("the GPU failed: lost; the next job starts anew"), "the GPU failed: lost"),
-    ("arithmetic", torch.OutOfMemoryError("CUDA out of memory"), FREE),
-]
 
 
 @pytest.mark.parametrize(("name", "error", "said"), FAILING, ids=str)

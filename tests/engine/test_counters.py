@@ -18,6 +18,16 @@ from engine.problem.problem import Mask, Problem
 from engine.recordings.recording import Counters, identity
 from engine.worker.jobs import JobError
 
+# read off an H200: flash2, float16, 16 heads, N 4096, d 128, 128 x 64 tiles, without a mask and causal
+FULL = ("50,362,880", "7,657,984", "309,792", "17,039,360", "1,090,519,040", "3.88", "95.5")
+CAUSAL = ("50,370,816", "9,650,944", "208,192", "17,039,360", "570,425,344", "n/a", "n/a")
+FILL = ("4,096", "0", "1,856", "65,536", "0", "1", "nan")
+NONE = ("0",) * 7
+NOISE = "==PROF== Connected to process 713 (/usr/bin/python3.12)\nsomething else\n"
+METRICS = NEEDED | OF_LAUNCHES | {"l2_hit_percent": "lts__t_sector_hit_rate.pct"}
+FILL_NAME = "void at::vectorized_elementwise_kernel<8, at::FillFunctor<c10::Half>>(int, float)"
+REASONS = [None, "this backend of PyTorch does not take such a problem on this machine", None]
+
 
 def call(provider: str, seq: int, head_dim: int = 128, causal: bool = False, **blocks: int) -> Counters:
     """The row of a call before it is recorded."""
@@ -35,14 +45,6 @@ HEADER = {  # columns of `ncu --csv --page raw` and their units, as Nsight Compu
     "launch__waves_per_multiprocessor": "",
     "lts__t_sector_hit_rate.pct": "%",
 }
-# read off an H200: flash2, float16, 16 heads, N 4096, d 128, 128 x 64 tiles, without a mask and causal
-FULL = ("50,362,880", "7,657,984", "309,792", "17,039,360", "1,090,519,040", "3.88", "95.5")
-CAUSAL = ("50,370,816", "9,650,944", "208,192", "17,039,360", "570,425,344", "n/a", "n/a")
-FILL = ("4,096", "0", "1,856", "65,536", "0", "1", "nan")
-NONE = ("0",) * 7
-NOISE = "==PROF== Connected to process 713 (/usr/bin/python3.12)\nsomething else\n"
-METRICS = NEEDED | OF_LAUNCHES | {"l2_hit_percent": "lts__t_sector_hit_rate.pct"}
-FILL_NAME = "void at::vectorized_elementwise_kernel<8, at::FillFunctor<c10::Half>>(int, float)"
 
 
 def printed(*kernels: tuple[str, int, tuple[str, ...]]) -> str:
@@ -68,7 +70,6 @@ PRINTED = printed(
     ("scenario_marker", 3, NONE),
     ("flash2_kernel", 512, CAUSAL),
 )
-REASONS = [None, "this backend of PyTorch does not take such a problem on this machine", None]
 
 
 def test_kernels_are_matched_to_the_scenario_whose_marker_came_before():

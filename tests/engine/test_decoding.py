@@ -27,6 +27,10 @@ from tests.engine.test_execute import check
 from tests.engine.test_recording import DEVICE
 
 SPLITS = st.sampled_from([1, 2, 3, 5, 8, 40])
+LONG = {"heads": 32, "kv_heads": 8, "seq": 1, "seq_kv": 65536, "head_dim": 128, "causal": True}
+KINDS = [(512, None, 64, 1), (9000, None, 128, 1), (9000, 700, 32, 1), (9000, None, 256, 1)]
+PACKED = [(9000, None, 64, 2), (9000, 700, 64, 2)]
+CACHED = Experiment.of(**LONG)
 
 
 @st.composite
@@ -93,13 +97,6 @@ def test_the_bytes_are_those_that_a_gpu_counted():
         lse = traffic.requested.read[Tensor.PARTIAL_LSE]
         assert row.total("tile_read") == pytest.approx(traffic.requested.total_read + 7 * lse, rel=2e-4)
         assert row.total("dram_read") == pytest.approx(traffic.dram.total_read, rel=0.02)
-
-
-LONG = {"heads": 32, "kv_heads": 8, "seq": 1, "seq_kv": 65536, "head_dim": 128, "causal": True}
-
-
-KINDS = [(512, None, 64, 1), (9000, None, 128, 1), (9000, 700, 32, 1), (9000, None, 256, 1)]
-PACKED = [(9000, None, 64, 2), (9000, 700, 64, 2)]
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
@@ -229,9 +226,6 @@ def test_splits_pages_and_a_copy_are_timed_in_turns_each_result_checked():
         moved = 2**30 // (1 if cuda else 64) if row.provider == "copy" else 2 * 64 * 16 * 4
         assert row.bytes_per_second == pytest.approx(moved / row.times.p50)
     assert loads(dumps(Recording(DEVICE, decoding=tuple(found))).encode()).decoding == tuple(found)
-
-
-CACHED = Experiment.of(**LONG)
 
 
 @pytest.mark.parametrize("page_size", PAGE_SIZES)

@@ -17,6 +17,11 @@ EPSILON = {"float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 
 
 POLYNOMIAL_ERROR = 8.8e-5  # of an exponential by a polynomial of degree 3: arXiv 2603.05451
+SCENARIOS = {
+    "causal": {"seq": 192, "head_dim": 32, "heads": 1, "causal": True, "block_q": 64, "block_kv": 32},
+    "ragged": {"seq": 150, "head_dim": 16, "heads": 1, "block_q": 64, "block_kv": 32},
+    "from the last": {"seq": 256, "head_dim": 64, "heads": 1, "causal": True, "algorithm": "flash3"},
+}
 
 
 def eager_error(problem, q, k, v) -> float:
@@ -128,13 +133,6 @@ def test_p_is_rounded_before_it_meets_v_and_its_sum_is_not(dtype):
     ]
     assert alike[0] > 0.99
     assert alike[1] < 0.9
-
-
-SCENARIOS = {
-    "causal": {"seq": 192, "head_dim": 32, "heads": 1, "causal": True, "block_q": 64, "block_kv": 32},
-    "ragged": {"seq": 150, "head_dim": 16, "heads": 1, "block_q": 64, "block_kv": 32},
-    "from the last": {"seq": 256, "head_dim": 64, "heads": 1, "causal": True, "algorithm": "flash3"},
-}
 
 
 @pytest.mark.parametrize("flaw", FLAWS)

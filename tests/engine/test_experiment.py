@@ -11,6 +11,10 @@ from engine.problem.hardware import GPUS
 from engine.problem.problem import Mask
 from tests.engine.strategies import experiments
 
+LENGTHS = "a number of documents, or lengths that add up to seq_kv, which is 1024"
+COUNT = "a whole number from 1 to 1,048,576"
+WINDOW = f"{COUNT}, or two, keys before and after, as 4:2"
+
 
 @given(experiments())
 def test_flat_values_restore_the_experiment_also_as_text(experiment):
@@ -18,11 +22,6 @@ def test_flat_values_restore_the_experiment_also_as_text(experiment):
     assert Experiment.of(**flat) == experiment
     text = {name: str(value) for name, value in flat.items() if value is not None}
     assert Experiment.lenient(text) == (experiment, ())
-
-
-LENGTHS = "a number of documents, or lengths that add up to seq_kv, which is 1024"
-COUNT = "a whole number from 1 to 1,048,576"
-WINDOW = f"{COUNT}, or two, keys before and after, as 4:2"
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,11 @@ from engine.studies.survey import (
 )
 from engine.studies.your_model import PROMPTS, TAUGHT, layer_time, taught
 
+SIZES = tuple(1024 * size for size in (8, 16, 32, 64, 99, 163, 227))  # bytes a thread block may have
+FOUR_HEADS = Experiment.of(seq=16384, head_dim=128, heads=4)
+MATRICES = 2 * 4096 * 4096 + 2 * 4096 * 1024 + 3 * 4096 * 14336  # Llama 3 8B: q and o, k and v, the MLP
+PEAK = 989.5e12  # FLOP/s of an H200 in 16 bits, by its data sheet
+
 
 @pytest.mark.parametrize("sequence", [{"seq": 96}, {"seq": 4096}, {"seq": 64, "seq_kv": 4096}])
 def test_a_survey_is_the_same_experiment_at_every_length(sequence):
@@ -55,10 +60,6 @@ def test_the_matrices_fill_the_memory_at_the_length_at_which_it_ends():
     assert now.longest["unfused"] == pytest.approx((now.capacity / 64) ** 0.5, rel=0.01)
     last, over = (growth(Experiment.of(seq=now.longest["unfused"] + more)) for more in (0, 1))
     assert last.matrices + last.tensors <= last.capacity < over.matrices + over.tensors
-
-
-SIZES = tuple(1024 * size for size in (8, 16, 32, 64, 99, 163, 227))  # bytes a thread block may have
-FOUR_HEADS = Experiment.of(seq=16384, head_dim=128, heads=4)
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -164,10 +165,6 @@ def test_the_point_walks_from_the_memory_roof_to_below_the_roof_of_the_products(
     assert 0.89 * 4.8e12 < alone / intensities[1] < 4.8e12  # at it, beyond what the products reach
     assert alone > 990e12 > products > softmax > whole
     assert whole == pytest.approx(flops / simulate(experiment).modelled.seconds)
-
-
-MATRICES = 2 * 4096 * 4096 + 2 * 4096 * 1024 + 3 * 4096 * 14336  # Llama 3 8B: q and o, k and v, the MLP
-PEAK = 989.5e12  # FLOP/s of an H200 in 16 bits, by its data sheet
 
 
 @pytest.mark.parametrize("tokens", PROMPTS)

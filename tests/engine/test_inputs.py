@@ -20,6 +20,8 @@ from engine.trace.execute import execute
 from engine.trace.rows import row_statistics
 from tests.engine.strategies import experiments, one_head, softmax
 
+ONE = np.ones((2, 4, 8), np.float32)
+
 
 def test_inputs_of_a_seed_are_these_bits():
     problem = Experiment.of(seq=64, heads=1, head_dim=16).problem
@@ -128,9 +130,6 @@ def promised(shape: str) -> bytes:
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr("q.npy", part + b"\0" * 64)
     return file.getvalue()
-
-
-ONE = np.ones((2, 4, 8), np.float32)
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,11 @@ from engine.recordings.file import recording_of, recordings
 from tests.engine.readings import READ, experiment_of, for_each
 
 CLOCK = GPUS["h200"].running_clock
+UNFUSED = {  # of a section the phase, what counts its clocks, and how near they are
+    "programs of the softmax": ("softmax", issued_seconds, 0.24),
+    "programs of S": ("scores", issued_seconds, 0.12),
+    "visits of O": ("output", fetching_seconds, 0.24),
+}
 
 
 def run_of(values: dict, algorithm: str = "flash2", **more):
@@ -162,13 +167,6 @@ def test_every_kernel_takes_about_as_long_as_on_an_h200():
         off.append(abs(modelled.seconds * 1e6 / sum(read[:3]) - 1))
     assert median(off) < 0.04
     assert max(off) < 0.14
-
-
-UNFUSED = {  # of a section the phase, what counts its clocks, and how near they are
-    "programs of the softmax": ("softmax", issued_seconds, 0.24),
-    "programs of S": ("scores", issued_seconds, 0.12),
-    "visits of O": ("output", fetching_seconds, 0.24),
-}
 
 
 @for_each(*UNFUSED)

@@ -19,6 +19,14 @@ from engine.schedule.step import Tensor
 from tests.engine.strategies import experiments
 
 TINY = replace(GPUS["t4"], sms=3, l2_bytes=96 * 1024, l2_effective_bytes=48 * 1024)
+# (head dim, rows of the last tile): its time over a whole tile's, median of an H200's traces of long calls
+LAST_TILES = {(64, 14): 0.584, (64, 64): 0.592, (64, 128): 0.803, (128, 56): 0.814, (128, 64): 0.820}
+# distance between the two blocks of an SM in the middle of every turn, a share of a pass: traced on an H200,
+# d 64 in 128 x 64, of 131,072 keys and of 90,000
+DISTANCES = [
+    (0.093, 0.243, 0.339, 0.401, 0.441, 0.468, 0.486),
+    (0.146, 0.347, 0.437, 0.478, 0.499, 0.510, 0.517),
+]
 
 
 def test_what_outgrows_the_cache_is_read_and_written_as_the_profiler_counts_it():
@@ -46,8 +54,6 @@ def test_what_is_gone_grows_with_what_passed_and_with_a_smaller_cache():
     assert reads[0] < reads[-1]
 
 
-# (head dim, rows of the last tile): its time over a whole tile's, median of an H200's traces of long calls
-LAST_TILES = {(64, 14): 0.584, (64, 64): 0.592, (64, 128): 0.803, (128, 56): 0.814, (128, 64): 0.820}
 LAST_TILES |= {(256, 64): 0.754, (256, 80): 0.993, (256, 114): 0.989}
 
 
@@ -312,14 +318,6 @@ def test_waves_after_those_that_were_walked_read_as_much_as_these_and_more_than_
     once = 2 * 4 * 2048 * 64 * 2  # K and V of all heads
     assert whole > 20 * once
     assert some - once == pytest.approx(whole - once, rel=0.02)
-
-
-# distance between the two blocks of an SM in the middle of every turn, a share of a pass: traced on an H200,
-# d 64 in 128 x 64, of 131,072 keys and of 90,000
-DISTANCES = [
-    (0.093, 0.243, 0.339, 0.401, 0.441, 0.468, 0.486),
-    (0.146, 0.347, 0.437, 0.478, 0.499, 0.510, 0.517),
-]
 
 
 def test_blocks_on_an_sm_spread_evenly_where_softmax_binds():

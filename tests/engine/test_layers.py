@@ -40,6 +40,7 @@ CACHES = {  # model, tokens: bytes, as published
     ("jamba-mini", 2**18): 4 * 2**30,  # arXiv 2403.19887, Table 1: 4 GB of 256K tokens
     ("llama-3-405b", 1): 516_096,  # arXiv 2505.09343, Table 1: 516.096 KB
 }
+JUNK = (None, 0, -1, 7, 2**31, 1.5, float("nan"), True, "", "é\n<b>", [], [1], [None] * 40, {"a": 1}, "M*-E")
 
 
 def test_weights_keys_and_values_are_as_published():
@@ -197,9 +198,6 @@ def test_a_bad_config_is_one_sentence_per_field(given, sentence):
     assert len(caught.value.faults) == 1
     assert sentence in str(caught.value)
     assert str(caught.value).endswith((".", "config.json is not."))
-
-
-JUNK = (None, 0, -1, 7, 2**31, 1.5, float("nan"), True, "", "é\n<b>", [], [1], [None] * 40, {"a": 1}, "M*-E")
 
 
 @given(st.sampled_from(names()), st.data())

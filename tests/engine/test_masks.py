@@ -34,6 +34,8 @@ from engine.studies.masks import (
 )
 from tests.engine.strategies import dense_mask, experiments, tile_counts
 
+SMALL = Experiment.of(seq=96, heads=4, block_q=32, block_kv=32, causal=True)
+
 
 @given(experiments())
 def test_bounds_and_counts_name_exactly_the_tiles_that_the_mask_shows(experiment):
@@ -131,9 +133,6 @@ def test_what_a_causal_mask_spares_by_hand():
     assert causal.spares(none) == pytest.approx(16 / 10)
     assert none.spares(causal) == pytest.approx(10 / 16)
     assert none.skipped == 0
-
-
-SMALL = Experiment.of(seq=96, heads=4, block_q=32, block_kv=32, causal=True)
 
 
 def test_weights_and_the_sinks_share_sum_to_one():

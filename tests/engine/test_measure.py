@@ -38,6 +38,11 @@ from tests.engine.test_recording import DEVICE
 
 TINY = {"seq": 64, "heads": 2, "kv_heads": 1, "head_dim": 16, "block_q": 32, "block_kv": 32}
 FAST = clock.Repeats(2, 2, 0.0)
+SHORT = Problem(1, 2, 2, 32, 32, 16, "float16", Mask(causal=True))
+DECODING = Problem(16, 32, 8, 1, 4096, 128, "float16", Mask())
+EVERY = dict(zip((FORWARD, BACKWARD), together("variants", "direction"), strict=True))
+PLAN = {way: [row for row in rows if row.provider == "flash2"] for way, rows in EVERY.items()}
+ONCE = clock.Repeats(1, 1, 0.0)
 
 
 @pytest.fixture
@@ -150,9 +155,6 @@ def test_a_sweep_gives_its_rows_as_they_come(bench):
     assert (row["keys"], row["skipped"]) == (64, None)
 
 
-SHORT = Problem(1, 2, 2, 32, 32, 16, "float16", Mask(causal=True))
-
-
 def bench_of(*entered: Implementation) -> Bench:
     pytest.importorskip("torch")
     machine = Machine("a CPU", cuda=False, versions={}, l2="", has_triton=True)
@@ -223,9 +225,6 @@ def test_a_kernel_takes_the_blocks_that_are_asked():
     assert given == [{"block_q": 16, "block_kv": 32}, {}]
 
 
-DECODING = Problem(16, 32, 8, 1, 4096, 128, "float16", Mask())
-
-
 def auto(monkeypatch, choice: str, times: dict, calls: int = 1) -> int:
     """The exit code where so many calls take such times, µs, and `auto` makes a choice."""
 
@@ -285,11 +284,6 @@ def test_packages_of_flash_attention_are_called_as_they_take_it(monkeypatch):
     assert row.times
     longest = dict.fromkeys(("max_seqlen_q", "max_seqlen_k"), 20)
     assert given[0] == {"causal": False, "window_size": (7, 2), "softcap": 30.0, **longest}
-
-
-EVERY = dict(zip((FORWARD, BACKWARD), together("variants", "direction"), strict=True))
-PLAN = {way: [row for row in rows if row.provider == "flash2"] for way, rows in EVERY.items()}
-ONCE = clock.Repeats(1, 1, 0.0)
 
 
 def times_of(row: VariantTiming, rate: float) -> Times:

@@ -15,9 +15,8 @@ from engine.problem.hardware import GPUS
 from engine.problem.problem import Mask, Problem
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("kernels.interpreter", exc_type=ImportError)  # not where there is no Triton
-
 LONG = {"algorithm": "flash2", "seq": 4096, "heads": 32, "causal": True, "hardware": "h200"}
+pytest.importorskip("kernels.interpreter", exc_type=ImportError)  # not where there is no Triton
 
 
 def call_of(experiment: Experiment):

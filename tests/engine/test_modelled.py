@@ -20,6 +20,8 @@ from engine.trace.execute import execute
 from tests.engine.readings import READ, experiment_of
 from tests.engine.strategies import exact_attention, experiments, one_head
 
+LONG = Experiment.of(heads=16, seq=16384, head_dim=128, causal=True)
+
 
 def test_a_head_dimension_between_two_costs_the_products_of_the_larger():
     """Triton's tiles have a power of two columns; copies and FLOPs that count stay those of 80."""
@@ -113,9 +115,6 @@ def test_calls_that_are_in_no_recording_take_about_what_was_counted():
     assert len(off) == 26
     assert np.median(off) < 0.12
     assert max(off) < 0.37
-
-
-LONG = Experiment.of(heads=16, seq=16384, head_dim=128, causal=True)
 
 
 @pytest.mark.parametrize("algorithm", ["standard", "flash1", "flash2", "flash3", "split_kv", "backward"])

@@ -35,6 +35,13 @@ from engine.studies.model_errors import in_range
 from tests.engine.test_recording import DEVICE, TIMES
 
 PROBLEM = Problem(2, 8, 8, 1024, 1024, 128, "float16", Mask(causal=True))
+KERNEL = KernelCounters("k", "1", *[1.0] * 5)
+LINE = 128  # bytes: what a warp loads of lse
+KERNELS = {
+    "row_terms_kernel": ROW_TERMS,
+    "key_gradient_kernel": KEY_GRADIENTS,
+    "query_gradient_kernel": QUERY_GRADIENTS,
+}
 
 
 def timing(provider: str, seq: int, **problem) -> Timing:
@@ -86,9 +93,6 @@ def test_speed_ups_are_over_unfused_attention_or_pytorchs_flash_backend(hardware
         base = seconds.get((over, row["keys"]))
         expected = base and pytest.approx(base / seconds[row["provider"], row["keys"]])
         assert row["speedup"] == expected
-
-
-KERNEL = KernelCounters("k", "1", *[1.0] * 5)
 
 
 def row_of(algorithm: str = "flash2", block_q=64, block_kv=64, kernels=(KERNEL,), **problem) -> Counters:
@@ -217,14 +221,6 @@ def test_of_calls_those_whose_reads_lie_in_the_range_are_counted():
         for read in (1e7, 1.43e8, 1e9)
     )
     assert in_range(counted(*rows)) == 1
-
-
-LINE = 128  # bytes: what a warp loads of lse
-KERNELS = {
-    "row_terms_kernel": ROW_TERMS,
-    "key_gradient_kernel": KEY_GRADIENTS,
-    "query_gradient_kernel": QUERY_GRADIENTS,
-}
 
 
 class Counted(NamedTuple):

@@ -62,6 +62,8 @@ SAMPLED = Samples("flash2", Problem(), interval=1e-6, **BYTES)
 H200 = recording_of("h200")
 EXPERIMENT = Experiment.of(heads=9, seq=2048, head_dim=128, block_q=128, causal=True, hardware="h200")
 TICK = 32  # nanoseconds
+GONE = object()
+LINK, BLOCKS = "must hold no link, picture", "timelines.0.kernels.0"
 
 
 def timing(seq: int, provider: str = "flash2", **values) -> Timing:
@@ -137,8 +139,6 @@ def test_rows_differ_by_their_numbers_and_inputs():
     assert len({identity(eight_bits(numbers, inputs)) for numbers in NUMBERS for inputs in INPUTS}) == 8
 
 
-GONE = object()
-LINK, BLOCKS = "must hold no link, picture", "timelines.0.kernels.0"
 DAMAGED = [  # where, what stands there then, and what is said
     ("version", 2, "f is a recording of version 2; this program reads version 1"),
     ("format", "x", "f is not a recording of attention"),

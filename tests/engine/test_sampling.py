@@ -24,6 +24,8 @@ from tests.engine.test_recording import DEVICE, SAMPLED
 
 BUSY = {"read": 4096, "written": 2048, "sms": 100.0, "tensor": 50.0, "exponentials": 7, "l2": 8192}
 SWEEP = {"read": 65536, "written": 320, "sms": 100.0}
+RAN = Times(1e-4, 1.1e-4, 1.2e-4, 10)
+GIVEN = {"times": RAN, "read": (1, 2), "written": (0, 0), "sms": (9, 9), "interval": 1e-6}
 
 
 class Chip:
@@ -238,10 +240,6 @@ def test_of_a_wait_for_the_host_one_interval_is_left():
     reads, sms = np.array([0, 5, 1, 2, 0, 7, 0]), np.array([0, 900, 0, 3, 0, 900, 0])
     kept = sampling.without_waits(reads, sms, np.array([], int), sms=sms)
     assert [column.tolist() for column in kept] == [[0, 5, 3, 7, 0], [0, 900, 3, 900, 0], []]
-
-
-RAN = Times(1e-4, 1.1e-4, 1.2e-4, 10)
-GIVEN = {"times": RAN, "read": (1, 2), "written": (0, 0), "sms": (9, 9), "interval": 1e-6}
 
 
 def ran(*experiments, **orders):

@@ -18,6 +18,14 @@ from engine.schedule.traits import Leaves, Rows, traits
 from engine.studies.drawable import watchable
 from tests.engine.strategies import experiments, on_one_gpu
 
+SPLITS = st.sampled_from([1, 2, 3, 7, 40])
+HARD = [
+    {"algorithm": "split_kv", "seq": 2**20, "splits": 1024, "block_q": 16},
+    {"algorithm": "split_kv", "seq": 2**20, "splits": 1024, "block_q": 16, "heads": 1024, "kv_heads": 1},
+    {"algorithm": "flash3", "seq": 2**20, "seq_kv": 1, "causal": True, "batch": 4096},
+    {"algorithm": "ring", "seq": 2**20, "splits": 1024, "block_q": 16, "block_kv": 16, "causal": True},
+]
+
 
 def walked(schedule) -> list[tuple]:
     """Every step as (phase, operation, tensor, query block, key block, blocks moved), loop by loop."""
@@ -79,9 +87,6 @@ def test_a_million_tokens_are_counted_without_unrolling(algorithm):
     assert "columns" not in vars(schedule)
 
 
-SPLITS = st.sampled_from([1, 2, 3, 7, 40])
-
-
 def forget():
     launch.cache_clear()
     simulate.cache_clear()
@@ -113,14 +118,6 @@ def test_runs_of_alike_blocks_sum_to_what_every_block_does(experiment, splits, g
         assert (mine.stop == theirs.stop).all()
         assert mine.programs.filled == (theirs.visits > 0).sum()
         assert mine.programs.all_visits == theirs.visits.sum()
-
-
-HARD = [
-    {"algorithm": "split_kv", "seq": 2**20, "splits": 1024, "block_q": 16},
-    {"algorithm": "split_kv", "seq": 2**20, "splits": 1024, "block_q": 16, "heads": 1024, "kv_heads": 1},
-    {"algorithm": "flash3", "seq": 2**20, "seq_kv": 1, "causal": True, "batch": 4096},
-    {"algorithm": "ring", "seq": 2**20, "splits": 1024, "block_q": 16, "block_kv": 16, "causal": True},
-]
 
 
 @pytest.mark.parametrize("values", HARD, ids=lambda values: values["algorithm"])

@@ -29,6 +29,15 @@ from tests.engine.strategies import experiments
 
 LENGTHS = st.lists(st.integers(1, 9), min_size=1, max_size=40)
 ALONE_FASTER = st.lists(st.floats(1.0, 3.0), max_size=3)
+ANY = st.builds(
+    lambda one, splits: one.changed(splits=splits), experiments(tuple(ALGORITHMS)), st.sampled_from([1, 2, 5])
+)
+SHORT = 30e-6  # seconds of a call; in shorter ones it tells that blocks start cold, which is not modelled
+EVENTS = {  # what the Trace Event Format asks of each kind of event
+    "M": {"name": str, "pid": int, "args": dict},
+    "X": {"name": str, "cat": str, "pid": int, "tid": int, "ts": float, "dur": float, "args": dict},
+    "C": {"name": str, "pid": int, "ts": float, "args": dict},
+}
 
 
 def speeds_of(faster: list[float]) -> np.ndarray:
@@ -120,14 +129,6 @@ def test_what_is_read_off_it_by_hand():
 def test_what_is_no_timeline_is_refused_in_a_sentence(changed, said):
     with pytest.raises(TimelineError, match=said):
         timeline(**changed)
-
-
-ANY = st.builds(
-    lambda one, splits: one.changed(splits=splits), experiments(tuple(ALGORITHMS)), st.sampled_from([1, 2, 5])
-)
-
-
-SHORT = 30e-6  # seconds of a call; in shorter ones it tells that blocks start cold, which is not modelled
 
 
 @cache
@@ -236,13 +237,6 @@ def test_recorded_blocks_start_in_the_order_of_their_launch():
             start, ahead = real.start[real.kernel == kernel], 2 * real.sms * real.resident[kernel]
             assert (start[ahead:] >= start[:-ahead]).all()  # flash3 draws tiles ahead of time
         assert real.order == launch(real.experiment).order or real.order == NATURAL
-
-
-EVENTS = {  # what the Trace Event Format asks of each kind of event
-    "M": {"name": str, "pid": int, "args": dict},
-    "X": {"name": str, "cat": str, "pid": int, "tid": int, "ts": float, "dur": float, "args": dict},
-    "C": {"name": str, "pid": int, "ts": float, "args": dict},
-}
 
 
 @pytest.fixture(scope="module")

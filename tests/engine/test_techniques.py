@@ -27,6 +27,8 @@ SCENARIOS = {
     "one key": {"seq": 1, "head_dim": 128},
 }
 NEAR = 1e-12
+SCENARIO = Experiment.of(seq=4096, head_dim=128)
+BLOCKS = {"block_q": 128, "block_kv": 128}
 
 
 @pytest.fixture(params=PIPELINES, ids=str)
@@ -116,10 +118,6 @@ def test_a_short_tile_is_drawn_whole_and_a_long_one_says_what_is_left_out():
     long = inside(Experiment.of(algorithm="flash3", seq=4096, head_dim=64), Pipeline(True, True, True))
     assert long.visits < long.visits_in_all == 32
     assert len(marks(long, STORE, lane=1)) == 2
-
-
-SCENARIO = Experiment.of(seq=4096, head_dim=128)
-BLOCKS = {"block_q": 128, "block_kv": 128}
 
 
 def test_what_rests_on_a_missing_technique_has_nothing_to_work_on():

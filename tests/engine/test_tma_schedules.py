@@ -37,6 +37,8 @@ CASES = [  # head dim, queries, keys, window
     (128, 1601, 1601, 1024),
     (256, 1601, 1601, 1024),
 ]
+CONSUMER_ROWS = 64
+B200 = {"algorithm": "flash4", "hardware": "b200", "heads": 1}
 
 
 def experiment_of(head_dim: int, rows: int, keys: int, window: int, **more) -> Experiment:
@@ -110,9 +112,6 @@ def test_a_chip_counts_the_boxes_that_hang_over_the_beginning_whole(heads, keys,
     assert found.traffic.requested.total_read == by_tma
 
 
-CONSUMER_ROWS = 64
-
-
 @pytest.mark.parametrize("head_dim", list(BLOCKS))
 def test_blocks_and_buffers_are_those_of_the_kernel(head_dim):
     kernel = TILING[head_dim]
@@ -147,7 +146,6 @@ def test_a_head_dimension_in_between_is_cut_as_the_next_larger(head_dim, blocks)
     assert experiment.changed(algorithm="flash2").tiling.block_q == 32
 
 
-B200 = {"algorithm": "flash4", "hardware": "b200", "heads": 1}
 FOURTH = [
     {"seq": 700, "causal": True, "head_dim": 64},
     {"seq": 1000, "head_dim": 128, "window": 300},

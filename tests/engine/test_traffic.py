@@ -9,6 +9,8 @@ from engine.schedule.step import Tensor
 from tests.engine.closed_form import flash1_bytes, flash2_bytes, flops, io_order, standard_bytes
 from tests.engine.strategies import experiments, on_one_gpu, tile_counts
 
+BETWEEN = Tensor.S, Tensor.P, Tensor.PARTIAL, Tensor.PARTIAL_LSE  # from kernel to kernel: may stay in L2
+
 
 @settings(max_examples=120)
 @given(experiments(algorithms=("standard", "flash1", "flash2"), terms=False), st.booleans())
@@ -24,9 +26,6 @@ def test_bytes_and_flops_are_those_of_the_papers(experiment, causal):
     assert moved.total == of(experiment)
     if not experiment.problem.mask.hides or algorithm == "standard":
         assert traffic.flops == flops(experiment)
-
-
-BETWEEN = Tensor.S, Tensor.P, Tensor.PARTIAL, Tensor.PARTIAL_LSE  # from kernel to kernel: may stay in L2
 
 
 @given(on_one_gpu())

@@ -18,6 +18,8 @@ from engine.watch.user_file import NotServedError
 from engine.worker.jobs import JobError
 from tests.engine.strategies import returned
 
+SCENARIO = Experiment.of(seq=1000, head_dim=32, heads=4, kv_heads=2, batch=2)
+
 
 def test_a_lab_is_the_file_of_its_name_beside_the_users_own_else_the_labs(tmp_path):
     own = tmp_path / "mine.py"
@@ -77,9 +79,6 @@ def test_what_was_saved_while_it_ran_is_not_shown_as_what_was_asked_for(monkeypa
 def test_a_file_that_is_not_there_is_a_sentence(tmp_path):
     found = returned(watch(watched_file(tmp_path / "no.py", Experiment(), None).payload))
     assert found["failed"].endswith("no.py is not a file that can be read")
-
-
-SCENARIO = Experiment.of(seq=1000, head_dim=32, heads=4, kv_heads=2, batch=2)
 
 
 def test_launches_are_those_of_the_whole_scenario_and_nothing_runs(tmp_path):

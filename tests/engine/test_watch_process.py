@@ -35,6 +35,15 @@ REPORT = {
     "written_bytes": {"O": 8, "M": 4}, "flash2_read_bytes": {"Q": 8}, "flash2_written_bytes": {"Q": 0},
     "block_q": 16, "block_kv": 16, "tiles_of_all_heads": 1, "notes": [], "findings": [],
 }  # fmt: skip
+SLEEP = ["sleep", "173"]
+CRASH = "it ended Python by signal {}: its memory, or a crash"
+ENDLESS = "it still runs after 0.3 s, and was ended: its loop may be endless"
+STEPS = {"kinds": ["load"], "tensors": ["Q"], "programs": [[1, 0, 0, 0]], "rows": [[0, 0, 3, 0, 0, -1, 8]]}
+WHOLE = REPORT | {
+    "launches": ["kernel"], "steps": STEPS | {"whole": True}, "heads": 1, "head": 0, "visits": [[0, 0]], "extra_tiles": [],
+    "missing_tiles": [], "repeated_tiles": [], "by_program": [], "flash2_steps": [],
+    "first_wrong": {"tile": [0, 0], "row": 1, "must": [0.5, None, 1.0, 2.0], "found": [0.5, 1.0, 1.0, 3.0]},
+}  # fmt: skip
 
 
 def alive(pid: int) -> bool:
@@ -128,7 +137,6 @@ def test_a_file_is_asked_for_no_mask_that_it_is_not_told_of():
         report(Path("mine.py"), Experiment.of(seq=16, window=4))
 
 
-SLEEP = ["sleep", "173"]
 OLD = Path(__file__)
 
 
@@ -230,8 +238,6 @@ def test_what_it_holds_has_an_end(name):
     assert came in ("MemoryError", "OSError", "PermissionError")
 
 
-CRASH = "it ended Python by signal {}: its memory, or a crash"
-ENDLESS = "it still runs after 0.3 s, and was ended: its loop may be endless"
 ENDS = {
     "exits": (lambda: os._exit(3), "it ended Python with exit code 3"),
     "crashes": (lambda: os.kill(os.getpid(), 11), CRASH.format("SIGSEGV")),
@@ -284,15 +290,6 @@ def test_an_answer_that_is_none_says_nothing(answer):
     assert understood(answer, 1, 1.0) == understood(b"", 1, 1.0) == ended
 
 
-STEPS = {"kinds": ["load"], "tensors": ["Q"], "programs": [[1, 0, 0, 0]], "whole": True}
-STEPS |= {"rows": [[0, 0, 3, 0, 0, -1, 8]]}
-WHOLE = REPORT | {
-    "launches": ["kernel"], "steps": STEPS, "heads": 1, "head": 0, "visits": [[0, 0]], "extra_tiles": [],
-    "missing_tiles": [], "repeated_tiles": [], "by_program": [], "flash2_steps": [],
-    "first_wrong": {"tile": [0, 0], "row": 1, "must": [0.5, None, 1.0, 2.0], "found": [0.5, 1.0, 1.0, 3.0]},
-}  # fmt: skip
-
-
 def test_a_report_has_the_shape_of_one():
     assert watch_process.is_report(WHOLE)
     assert watch_process.is_report(WHOLE | {"first_wrong": None})
@@ -306,8 +303,8 @@ def test_a_report_has_the_shape_of_one():
     for at, number in ((0, 1), (1, 1), (3, 1), (6, 8.5), (6, [])):
         row = [0, 0, 3, 0, 0, -1, 8]
         row[at] = number
-        wrong.append(("steps", STEPS | {"rows": [row]}))
-    for name, value in [*wrong, ("steps", STEPS | {"rows": [[0, 0, 3]]})]:
+        wrong.append(("steps", WHOLE["steps"] | {"rows": [row]}))
+    for name, value in [*wrong, ("steps", WHOLE["steps"] | {"rows": [[0, 0, 3]]})]:
         assert not watch_process.is_report(WHOLE | {name: value}), (name, value)
 
 

@@ -17,6 +17,7 @@ JOBS = "tests.engine.worker_jobs"
 COUNT = f"{JOBS}:count"
 SLOW = {"to": 60_000, "pause": 0.05}  # 50 minutes, unless it is cancelled
 PATIENCE = 600  # s
+NEW = itertools.count()
 
 
 @pytest.fixture(scope="module")
@@ -25,9 +26,6 @@ def worker():
     worker = Worker(most_waiting=5, limit_seconds=600)
     yield worker
     worker.close()
-
-
-NEW = itertools.count()
 
 
 def count(worker: Worker, to: int = 1, **values):
