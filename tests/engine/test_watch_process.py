@@ -38,10 +38,11 @@ REPORT = {
 SLEEP = ["sleep", "173"]
 CRASH = "it ended Python by signal {}: its memory, or a crash"
 ENDLESS = "it still runs after 0.3 s, and was ended: its loop may be endless"
-STEPS = {"kinds": ["load"], "tensors": ["Q"], "programs": [[1, 0, 0, 0]], "rows": [[0, 0, 3, 0, 0, -1, 8]]}
 WHOLE = REPORT | {
-    "launches": ["kernel"], "steps": STEPS | {"whole": True}, "heads": 1, "head": 0, "visits": [[0, 0]], "extra_tiles": [],
-    "missing_tiles": [], "repeated_tiles": [], "by_program": [], "flash2_steps": [],
+    "launches": ["kernel"], "heads": 1, "head": 0, "visits": [[0, 0]], "extra_tiles": [], "flash2_steps": [],
+    "missing_tiles": [], "repeated_tiles": [], "by_program": [],
+    "steps": {"kinds": ["load"], "tensors": ["Q"], "programs": [[1, 0, 0, 0]], "whole": True,
+              "rows": [[0, 0, 3, 0, 0, -1, 8]]},
     "first_wrong": {"tile": [0, 0], "row": 1, "must": [0.5, None, 1.0, 2.0], "found": [0.5, 1.0, 1.0, 3.0]},
 }  # fmt: skip
 
