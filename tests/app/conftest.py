@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 
 import pytest
 import streamlit as st
@@ -14,9 +13,10 @@ from streamlit.util import calc_hash
 
 from app import elements
 from app.canvas.moving import Component
+from engine.root import ROOT
 from tests.app.worker_page import own_worker, session_worker  # noqa: F401  fixtures of all tests here
 
-MAIN = Path(__file__).resolve().parents[2] / "app" / "dashboard.py"
+MAIN = ROOT / "app" / "dashboard.py"
 st.App(MAIN)  # from now on the configuration beside the script holds
 # AppTest looks for components in all installed packages at every run, four fifths of its time: they stay.
 manifest_scanner.scan_component_manifests = cache(manifest_scanner.scan_component_manifests)

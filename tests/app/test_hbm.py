@@ -1,7 +1,6 @@
 """What crosses HBM, while it happens: its areas are the bytes of the file, on Start and for any scenario."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,10 +8,11 @@ import pytest
 from app import contents, hbm, start
 from app.hbm.payload import build
 from engine import Experiment
+from engine.root import ROOT
 from engine.studies.sampled_calls import sampled_calls
 from tests.app.player.test_player_payload import unpack
 
-FILE = Path(__file__).resolve().parents[2] / "assets" / "recordings" / "h200.json"
+FILE = ROOT / "assets" / "recordings" / "h200.json"
 
 
 def sampled(provider: str) -> dict:

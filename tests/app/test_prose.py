@@ -1,7 +1,6 @@
 """Numbers that stand in sentences and are not computed there, each held to what it is of."""
 
 import re
-from pathlib import Path
 
 import pytest
 from streamlit.runtime.state.query_params import sanitize_query_string
@@ -13,11 +12,11 @@ from app.tour import file
 from engine.parameter import LARGEST_SEQUENCE
 from engine.problem.hardware import GPUS, KIB
 from engine.recordings.file import CLUSTERS, recordings
+from engine.root import ROOT
 from engine.studies.claims import CLAIMS
 from engine.studies.several_gpus import COUNTS
 from tests.room_load import PHONES
 
-ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
 WORDS = {"fourteen": 14, "nineteen": 19, "two": 2, "four": 4, "a million": 10**6}
 

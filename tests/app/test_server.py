@@ -8,7 +8,6 @@ import sys
 import time
 import tomllib
 from http.client import HTTPConnection
-from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
@@ -24,11 +23,11 @@ from app.frame.document import EARLY, SCRIPTS, routes
 from app.player import HERE, PLAYER
 from app.scenario import link
 from engine.model.cluster.kernel import _call
+from engine.root import ROOT
 from engine.studies.several_gpus import _held, cluster_recordings
 from engine.studies.survey import _by_length
 from tests.dashboard import served
 
-ROOT = Path(__file__).resolve().parents[2]
 OTHERS = """
 [server]
 address = "0.0.0.0"

@@ -4,7 +4,6 @@ import asyncio
 import sys
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,6 +13,7 @@ from streamlit.testing.v1 import AppTest
 
 from app import command_line, serving
 from app.serving import guard
+from engine.root import ROOT
 from tests.app.worker_page import SCRIPT
 
 NETWORK, HERE, LECTURE, PROXY = "0.0.0.0", "localhost:8501", "lecture.example.com", "127.0.0.1"
@@ -279,6 +279,6 @@ def test_a_visitor_is_a_browser_and_is_there_while_a_window_is(monkeypatch):
 def test_streamlit_run_finds_the_guarded_application():
     from streamlit.web.server.app_discovery import discover_asgi_app
 
-    main = Path(__file__).resolve().parents[2] / "app" / "main.py"
+    main = ROOT / "app" / "main.py"
     assert discover_asgi_app(main).import_string == "main:app"
     assert "middleware=MIDDLEWARE" in main.read_text("utf-8")

@@ -2,12 +2,12 @@
 
 import gzip
 import re
-from pathlib import Path
 
 import pytest
 
 from app.frame.document import document
 from app.serving.static_files import FOLDER, FromMemory
+from engine.root import ROOT
 from tests.app.test_serving import answered
 
 SCRIPTS = sorted((FOLDER / "static" / "js").glob("*.js"))
@@ -60,7 +60,7 @@ def test_the_document_asks_at_once_for_all_that_its_scripts_import(charts):
     assert imported <= set(asked)
 
 
-APP = Path(__file__).resolve().parents[2] / "app"
+APP = ROOT / "app"
 HOLDERS = (APP / "frame" / "streamlit.css", APP / "canvas" / "streamlit.js")
 NAME = re.compile(
     r"data-testid=\"?([\w-]+)|(?<=[.\s(])\.(st[A-Z]\w+)|is\(\.(st[A-Z]\w+)|\"(data-test-[\w-]+)"

@@ -3,11 +3,10 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
+from engine.root import ROOT
 from engine.worker.process import MISSING
 
-ROOT = Path(__file__).resolve().parents[2]
 # Python reads this file at its start, here and in the process that the pages' jobs run in
 WITHOUT = "import sys; sys.modules.update(dict.fromkeys(('torch', 'triton')))"
 OPENED = """

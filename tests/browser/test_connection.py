@@ -2,18 +2,17 @@
 
 import re
 import shutil
-from pathlib import Path
 
 import pytest
 
 from app.frame.style import SECTIONS
+from engine.root import ROOT
 from tests.browser.test_pages import query, settled, slider
 from tests.dashboard import served
 
 pytestmark = pytest.mark.browser
 LOST = "#connection-lost"
 AFTER = "(element) => getComputedStyle(element, '::after').content"
-ROOT = Path(__file__).resolve().parents[2]
 BROKEN = f"""
 import sys
 

@@ -4,15 +4,14 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from app import contents
+from engine.root import ROOT
 
 pytestmark = pytest.mark.browser
 
-ROOT = Path(__file__).resolve().parents[2]
 LARGEST = 10e6  # bytes of the whole site
 DRAWN = """() => [...document.querySelectorAll('canvas[role=img]')].every((picture) => {
     const { width, height } = picture.getBoundingClientRect();

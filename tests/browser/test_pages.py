@@ -1,13 +1,13 @@
 """Every page in a real Chromium: no complaint, no request to the outside, links and keys that work."""
 
 import re
-from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import streamlit
 
 from app.contents import HOME, PAGES
+from engine.root import ROOT
 
 pytestmark = pytest.mark.browser
 
@@ -16,7 +16,7 @@ ODD = (
     "&hardware=a100"
 )
 WIDTHS = (1440, 1024)
-AXE = Path(__file__).resolve().parents[2] / "node_modules" / "axe-core" / "axe.min.js"  # there after `npm ci`
+AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"  # there after `npm ci`
 READ_ALOUD = ("softmax", "decoding")  # pages with every kind of control, which axe-core looks at
 SCHEMES = {name: ("dark", "light")[number % 2 :][:1] for number, name in enumerate(PAGES)}
 SCHEMES |= dict.fromkeys(READ_ALOUD, ("dark", "light"))  # contrasts are of a theme

@@ -1,13 +1,12 @@
 """Modules joined into one script: in the order of their imports, each once, with nothing left out unsaid."""
 
-from pathlib import Path
-
 import pytest
 
 from app.canvas.bundle import BundleError, bundle
+from engine.root import ROOT
 from tests.js.test_scripts import node
 
-APP = Path(__file__).resolve().parents[3] / "app"
+APP = ROOT / "app"
 # what a notebook loads goes through another door
 ENTRIES = [path for path in sorted(APP.rglob("*.js")) if "\nexport default " in path.read_text("utf-8")]
 ENTRIES.remove(APP / "notebook" / "controls.js")

@@ -1,16 +1,16 @@
 """What Python and the browser both need is written down once, and reaches the browser in the header."""
 
 import re
-from pathlib import Path
 
 import pytest
 
 from app.figures.shared_tables import palettes, steps_tables
 from app.player import backward, payload
 from engine.experiment import Experiment
+from engine.root import ROOT
 from tests.app.player.test_player_payload import unpack
 
-APP = Path(__file__).resolve().parents[3] / "app"
+APP = ROOT / "app"
 SCRIPTS = sorted(APP.rglob("*.js"))
 HEX = re.compile(r"#[0-9a-f]{6}\b", re.IGNORECASE)
 ALGORITHM = re.compile(r"standard\b|flash-?(?:attention-)?\d|split_kv", re.IGNORECASE)

@@ -1,6 +1,5 @@
 """Every page opens with every preset and at the ends of what can be asked."""
 
-from pathlib import Path
 from urllib.parse import parse_qsl
 
 import pytest
@@ -11,8 +10,9 @@ from app.contents import HOME, OWN, PAGES
 from app.frame.document import CHARTS
 from engine.experiment import Experiment
 from engine.model.simulation import simulate
+from engine.root import ROOT
 
-MAIN = Path(__file__).resolve().parents[3] / "app" / "dashboard.py"
+MAIN = ROOT / "app" / "dashboard.py"
 ALIKE = (HOME, "claims", "tour", "rates", "model")  # pages that draw nothing of the scenario but its GPU
 EXTREMES = {  # by what they are, as in a link
     "longest": "seq=1048576&heads=64&head_dim=256",
