@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 from attention_cases import in_turn
-from gluon_threads import DeadlockError, Descriptor, OnThreads
+from gluon_threads import DeadlockError
 
 from kernels import reference_attention
 from kernels.blackwell import forward
@@ -20,9 +20,8 @@ SHAPES = [  # batch, heads, key heads, queries, keys
 
 
 @pytest.fixture
-def on_threads(monkeypatch):
-    monkeypatch.setattr(forward, "flash4_kernel", OnThreads(forward.flash4_kernel))
-    monkeypatch.setattr(forward, "_descriptor", Descriptor)
+def on_threads(put_on_threads):
+    put_on_threads(forward, "flash4_kernel", forward)
 
 
 def drawn(shape, head_dim, stretch=1.0):

@@ -5,7 +5,6 @@ import math
 import pytest
 import torch
 from attention_cases import ON_CPU, on_hopper
-from gluon_threads import Descriptor, OnThreads
 from test_paged import Cache, drawn
 
 from kernels import attention, attention_paged, explain, reference_attention
@@ -19,9 +18,8 @@ F16 = torch.float16
 
 
 @pytest.fixture
-def on_threads(monkeypatch):
-    monkeypatch.setattr(latent, "latent_kernel", OnThreads(latent.latent_kernel))
-    monkeypatch.setattr(launches, "_descriptor", Descriptor)
+def on_threads(put_on_threads):
+    put_on_threads(latent, "latent_kernel", launches)
 
 
 def attended(q, k, splits, table=None, lengths=None, added=0):

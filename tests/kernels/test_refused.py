@@ -145,6 +145,9 @@ REFUSED = {
         ({"seqlens_k": zeros(3, dtype=INT)}, "seqlens_k has shape (3,), it must have one for each of 2"),
         ({"k_new": KEYS["k_new"]}, "k_new and v_new must be given both, or neither"),
         (dict.fromkeys(KEYS, zeros(2, 1, 1, 16)), "k_new has shape (2, 1,"),
+        *((KEYS | {name: POOL[:1].expand(3, -1, -1, -1)}, f"{name} is expanded, no keys can be written there")
+          for name in ("k_cache", "v_cache")),
+        (KEYS | {"k_cache": torch._neg_view(POOL)}, "k_cache or v_cache is lazily negated, no keys can be"),
         ({"q": GRADIENT}, "q requires grad, a cache in pages has no"),
         ({"v_cache": POOL.clone().requires_grad_()}, "v_cache requires grad, a cache in pages"),
         ({"sinks": [0.0]}, "sinks is a list, it must be a torch.Tensor"),
