@@ -28,9 +28,9 @@ MASKS = {"none": {}, "causal": CAUSAL, "one": {**CAUSAL, "window": 1}, "window":
 SHAPES = [
     (1, 1, 1, 1, 1),
     (1, 2, 1, 1, 700),  # consumers without a row leave early what the others still read
-    (1, 4, 2, 200, 600),
+    (1, 4, 2, 140, 400),
     (2, 1, 1, 450, 130),  # causal rows that see no key
-    (1, 3, 3, 400, 400),
+    (1, 3, 3, 330, 330),
     (1, 2, 2, 130, 450),  # 64 rows see but one key block in part, and some keys no row sees
 ]
 TILINGS = [(64, 10**9), (64, 0), (128, 0), (256, 0)]  # that of 64 for few keys is that of 128
