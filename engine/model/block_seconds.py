@@ -265,7 +265,7 @@ def _returning(blocks: _Blocks) -> Cost:
     blocks.units[L2] = (visit.copies + visit.waited) * visits.mean * kernel.blocks / (sms * blocks.places)
     asked = blocks.units[HBM] / kernel.blocks / visits.mean * np.minimum(blocks.every * sms, kernel.blocks)
     taken = [visit.waiting(_pipeline(launch, kernel.phase), n) for n in blocks.every]
-    return Cost(visits, np.hypot(taken, asked))
+    return Cost(visits, in_norm(np.array(taken), asked))
 
 
 # What blocks ask for before their first visit.

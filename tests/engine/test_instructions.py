@@ -202,7 +202,7 @@ def test_blocks_take_as_long_as_traced_few_or_many_and_of_every_size():
     """By how few or many heads share the chip, whether L1, L2 or DRAM has their rows: off either way."""
     found = off("flash1 traced", GPUS["h200"].reached.launch)
     assert median(map(abs, found)) < 0.026
-    assert -0.12 < min(found) < max(found) < 0.085
+    assert -0.14 < min(found) < max(found) < 0.085
 
 
 def test_a_visit_waits_for_its_last_line_and_few_rows_for_their_own_instructions():
