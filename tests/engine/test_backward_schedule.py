@@ -29,12 +29,6 @@ from tests.engine.test_execute import EPSILON
 BACKWARD = experiments(algorithms=("backward",))
 
 
-def one_key_head(experiment: Experiment) -> Experiment:
-    """The same with one key head and its group of query heads, on a chip that holds any of the tiles."""
-    problem = experiment.problem
-    return experiment.changed(batch=1, heads=problem.heads // problem.kv_heads, kv_heads=1)
-
-
 def run(experiment: Experiment, seed: int = 1) -> tuple[GradientTrace, tuple]:
     """The executed backward pass of one key head, and q, k, v, d_out that it was run on."""
     problem = experiment.problem
@@ -63,7 +57,8 @@ def test_finite_differences_agree_with_the_formulas_that_the_others_are_held_to(
 
 @given(BACKWARD)
 def test_the_gradients_are_those_of_float64_of_the_bytes_that_the_traffic_says(experiment):
-    experiment = one_key_head(experiment)
+    group = experiment.problem.group
+    experiment = experiment.changed(batch=1, heads=group, kv_heads=1)  # one key head and its group
     problem, simulation = experiment.problem, simulate(experiment)
     if not simulation.footprint.fits:
         return

@@ -29,7 +29,7 @@ from tests.engine.test_recording import DEVICE
 SPLITS = st.sampled_from([1, 2, 3, 5, 8, 40])
 LONG = {"heads": 32, "kv_heads": 8, "seq": 1, "seq_kv": 65536, "head_dim": 128, "causal": True}
 KINDS = [(512, None, 64, 1), (9000, None, 128, 1), (9000, 700, 32, 1), (9000, None, 256, 1)]
-PACKED = [(9000, None, 64, 2), (9000, 700, 64, 2)]
+KINDS += [(9000, None, 64, 2), (9000, 700, 64, 2)]
 CACHED = Experiment.of(**LONG)
 
 
@@ -101,7 +101,7 @@ def test_the_bytes_are_those_that_a_gpu_counted():
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
 @pytest.mark.parametrize("heads", [(1, 1), (32, 8), (64, 1), (128, 1)])
-@pytest.mark.parametrize(("keys", "window", "head_dim", "documents"), [*KINDS, *PACKED])
+@pytest.mark.parametrize(("keys", "window", "head_dim", "documents"), KINDS)
 def test_rows_and_splits_are_the_kernels_own_choice(dtype, heads, keys, window, head_dim, documents):
     """With documents by all keys: it works out on the GPU alone which keys a query sees of its document."""
     torch = pytest.importorskip("torch")
