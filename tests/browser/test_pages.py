@@ -11,10 +11,7 @@ from engine.root import ROOT
 
 pytestmark = pytest.mark.browser
 
-ODD = (
-    "algorithm=flash1&seq=1000&heads=3&kv_heads=1&head_dim=48&window=77&causal=true&block_q=32&block_kv=16"
-    "&hardware=a100"
-)
+ODD = "algorithm=flash1&seq=1000&heads=3&kv_heads=1&head_dim=48&window=77&causal=true&block_q=32&block_kv=16"
 WIDTHS = (1440, 1024)
 AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"  # there after `npm ci`
 READ_ALOUD = ("softmax", "decoding")  # pages with every kind of control, which axe-core looks at
@@ -217,9 +214,8 @@ def test_the_keyboard_alone_reaches_every_control_and_page(page, dashboard):
 def test_the_usual_controls_fit_900_pixels_and_a_closed_sidebar_leaves_its_room(page, dashboard):
     opened(page, f"{dashboard}/masks?block_q=512&block_kv=1024&head_dim=256&hardware=a100")  # says most
     # the sidebar comes after the page: wait for it to take its place, and fail if it never fits
-    page.wait_for_function(
-        "document.querySelector('.st-key-footprint')?.getBoundingClientRect().bottom <= 900"
-    )
+    lowest = "document.querySelector('.st-key-footprint')?.getBoundingClientRect().bottom"
+    page.wait_for_function(f"{lowest} <= 900")
     page.mouse.move(120, 890)  # the button shows itself when the sidebar is pointed at
     page.get_by_test_id("stSidebarCollapseButton").get_by_role("button").click()
     main = page.get_by_test_id("stMain")

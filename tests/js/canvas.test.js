@@ -35,10 +35,8 @@ test("bytes are equal where all are", () => {
 /** A pen on a canvas whose letters are 10 wide, and what it wrote. */
 function writer() {
   const written = [];
-  const ctx = {
-    measureText: (words) => ({ width: 10 * words.length }),
-    fillText: (words) => written.push(words),
-  };
+  const measureText = (words) => ({ width: 10 * words.length });
+  const ctx = { measureText, fillText: (words) => written.push(words) };
   return { pen: new Pen(ctx, { ink: "black" }, 1), written };
 }
 
@@ -76,13 +74,8 @@ test("numbers and other words stay what they are", () => {
 test("a file opens at the step that its address names, and a page of the dashboard where it stood", () => {
   const steps = (hash, more = {}) => {
     globalThis.location = { hash };
-    const view = {
-      at: 5,
-      update() {},
-      release() {},
-      seek: (at) => (view.at = at),
-      step: (by) => (view.at += by),
-    };
+    const view = { at: 5, update() {}, release() {}, seek: (at) => (view.at = at) };
+    view.step = (by) => (view.at += by);
     const show = showing(function Shown() {
       return view;
     });

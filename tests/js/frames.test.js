@@ -8,12 +8,8 @@ import { axis } from "../../app/zoom/zoom.js";
 /** A player without a page, at a place of three frames. */
 function standing(at, calm = false) {
   const player = Object.create(FramesPlayer.prototype),
-    clock = {
-      calm: { matches: calm },
-      playing: false,
-      start: () => (clock.playing = true),
-      stop: () => (clock.playing = false),
-    };
+    clock = { calm: { matches: calm }, playing: false, start: () => (clock.playing = true) };
+  clock.stop = () => (clock.playing = false);
   return Object.assign(player, { at, speed: 1, model: { longest: 2 }, clock, draw() {} });
 }
 

@@ -101,18 +101,8 @@ export const RUN = {
   phases: [PHASE],
   kinds: KINDS,
 };
-const TILE = { block_q: 2, block_kv: 4 };
-const SIZE = {
-  heads: 1,
-  seq_q: 4,
-  seq_kv: 6,
-  head_dim: 8,
-  v_dim: 8,
-  itemsize: 2,
-  stored: 2,
-  seen: [],
-  ...TILE,
-};
+const SHAPE = { heads: 1, seq_q: 4, seq_kv: 6, head_dim: 8, v_dim: 8, block_q: 2, block_kv: 4 };
+const SIZE = { ...SHAPE, itemsize: 2, stored: 2, seen: [] };
 
 /** The payload of a run like flash2 called "toy", with what differs from it. */
 export function toy({ run = {}, header = {}, arrays = {}, order = [0, 1] } = {}) {

@@ -91,12 +91,9 @@ test("the fastest run is the first to be done, and the race lasts as long as the
 });
 
 test("a tile that is stored again stands in memory once", () => {
-  const steps = {
-    "toy.kind": ["uint8", [7, 7, 7]],
-    "toy.query": ["uint8", [0, 0, 1]],
-    "toy.key": ["uint8", [255, 255, 255]],
-  };
-  const again = new Model(toy({ arrays: steps })).run;
+  const bytes = (...values) => ["uint8", values],
+    steps = { "toy.kind": bytes(7, 7, 7), "toy.query": bytes(0, 0, 1), "toy.key": bytes(255, 255, 255) },
+    again = new Model(toy({ arrays: steps })).run;
   each([0, 1, 2], (step) => again.storedAt("O", step), [0.5, 0.5, 1]);
   assert.equal(again.writtenAt(2), 96);
 });
@@ -119,14 +116,8 @@ test("a block runs from its start until just before its end", () => {
 });
 
 test("an arrow goes to the next event, and with Shift a twentieth of the run", () => {
-  const player = Object.create(TimedPlayer.prototype);
-  Object.assign(player, {
-    at: 50,
-    model: { longest: 100 },
-    clock: { stop() {} },
-    draw() {},
-    eventBeside: (by) => 50 + by,
-  });
+  const own = { model: { longest: 100 }, clock: { stop() {} }, draw() {}, eventBeside: (by) => 50 + by },
+    player = Object.assign(Object.create(TimedPlayer.prototype), own);
   const at = (...asked) => {
     player.at = 50;
     player.step(...asked);

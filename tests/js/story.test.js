@@ -104,12 +104,9 @@ test("bytes are compared with the run that is given, or with the unfused one", (
 });
 
 test("the race names who is done, who is not, and who cannot start", () => {
+  const two = { title: "two", time: 4e-6, blocks: 16 };
   const racing = {
-    runs: {
-      a: { title: "one", time: 1e-6 },
-      b: { title: "two", time: 4e-6, blocks: 16 },
-      c: { title: "three", time: 2e-6 },
-    },
+    runs: { a: { title: "one", time: 1e-6 }, b: two, c: { title: "three", time: 2e-6 } },
     algorithms: ["a", "b", "c"],
     finishing: ["a", "b"],
     misfits: { c: ["Does not fit", "needs 2 KiB", "a GPU has 1 KiB"] },
@@ -124,8 +121,8 @@ test("the race names who is done, who is not, and who cannot start", () => {
   const many = { ...racing, chip: { name: "GPU", sms: 132 } };
   assert.match(raceSentence(many, 4e-6), /\), whose 16 thread blocks are too few for 132 SMs\. Three does/);
   assert.match(raceSentence({ ...racing, finishing: [] }, 0), /^None of the three fits the GPU/);
-  const two = { ...racing, finishing: [], algorithms: ["a", "b"] };
-  assert.match(raceSentence(two, 0), /^Neither of the two fits the GPU/);
+  const pair = { ...racing, finishing: [], algorithms: ["a", "b"] };
+  assert.match(raceSentence(pair, 0), /^Neither of the two fits the GPU/);
   assert.equal(misfitSentence(racing.misfits.c), "Does not fit: it needs 2 KiB, but a GPU has 1 KiB.");
 });
 

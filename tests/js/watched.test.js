@@ -46,11 +46,7 @@ function watched(more = {}) {
     drawn: { seq_q: 4, seq_kv: 4, block_q: 2, block_kv: 2 },
     marks: { extra: [[0, 1]], missing: [[1, 1]], repeated: [[1, 0]] },
     runs: [
-      {
-        name: "mine.py",
-        tensors: ["Q", "K", "V", "S", "O"],
-        programs: [0, 1].map((block) => [1, block, 0, 0]),
-      },
+      { name: "mine.py", tensors: ["Q", "K", "V", "S", "O"], programs: [0, 1].map((at) => [1, at, 0, 0]) },
       { name: "FlashAttention-2", tensors: ["Q", "K", "V", "O"], programs: [] },
     ],
     ...more,

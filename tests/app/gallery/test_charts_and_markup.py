@@ -59,9 +59,8 @@ def test_what_is_drawn_in_a_column_stands_in_it():
 def test_a_gap_in_a_line_is_not_bridged():
     line = {"type": "scatter", "x": [1, 2, None, 3], "y": [1, 2, None, 3], "line": {"color": "#123456"}}
     axis = even_ticks(3, str)
-    (path, _) = re.findall(
-        r'<path d="([^"]+)"', chart(drawn([line], DARK, height=200, x=axis, y=axis), "gap")
-    )
+    made = chart(drawn([line], DARK, height=200, x=axis, y=axis), "gap")
+    (path, _) = re.findall(r'<path d="([^"]+)"', made)
     assert path.count("M") == 2
 
 

@@ -84,6 +84,7 @@ def test_recorded_lanes_stand_beside_the_modelled_where_there_are_any(open_app):
     assert "The lanes of 'Ring, recorded' and 'NCCL, recorded' were recorded on NVIDIA H200" in said
     assert shown(app)["beside"] == studies.RECORDED
     assert shown(open_app("across", gpus="3", beside=studies.RECORDED, head_dim="128"))["beside"] == ORDERS
+    assert "gpus" not in open_app("traffic", gpus="16").query_params  # which is another page's to ask
     # an order makes no difference without a mask
     assert shown(open_app("across", mask="none", beside=ORDERS))["beside"] == "methods"
 

@@ -72,12 +72,16 @@ def test_the_steps_are_those_of_the_schedule(scenario, algorithm):
         np.testing.assert_array_equal(arrays[f"{algorithm}.{name}"], expected, err_msg=name)
 
 
-def test_version_1_taken_literally_races_only_when_it_is_chosen():
+def test_who_races_follows_from_the_algorithm_that_is_chosen():
     scenario = Experiment.of()
     assert list(unpack(payload.build(scenario))[0]["runs"]) == ["standard", "flash2"]
     runs = unpack(payload.build(scenario.changed(algorithm="flash1")))[0]["runs"]
     assert list(runs) == ["standard", "flash1", "flash2"]
     assert runs["flash1"]["blocks"] == 16  # of its heads: what the lane says of 132 SMs
+    _, arrays = unpack(payload.build(scenario.changed(algorithm="standard")))
+    assert len(arrays["m"]) == len(arrays["rows"])  # unfused attention has one maximum a row
+    header, _ = unpack(payload.build(scenario.changed(algorithm="backward")))
+    assert header["algorithm"] == "flash2"  # which stands for one without a picture of tiles
 
 
 def test_flash3_is_drawn_on_its_own_blocks_beside_others_on_theirs():
@@ -121,11 +125,6 @@ def test_bytes_are_those_of_every_page_whichever_algorithm_is_picked(algorithm, 
     assert (against["total"], against["crossing"]) == pytest.approx(moved(block, against["name"]), rel=1e-9)
 
 
-def test_an_algorithm_without_a_picture_of_tiles_is_stood_for_by_flash2():
-    header, _ = unpack(payload.build(Experiment.of(algorithm="backward")))
-    assert header["algorithm"] == "flash2"
-
-
 def test_split_keys_are_played_as_they_run():
     """Four parts of four key tiles; its rows are the heads that share a key head, of which there are two."""
     shape = {"seq": 1, "seq_kv": 1024, "heads": 8, "kv_heads": 2, "causal": True}
@@ -161,11 +160,6 @@ def test_every_query_block_has_a_row_and_its_shares_add_up_to_one():
     _, arrays = unpack(payload.build(scenario))
     assert set(arrays["rows"] // 128) == {0, 1, 2, 3}
     np.testing.assert_allclose(arrays["share"].reshape(4, -1).sum(1), 1, rtol=1e-5)
-
-
-def test_unfused_attention_sends_one_maximum_a_row():
-    _, arrays = unpack(payload.build(Experiment.of(algorithm="standard")))
-    assert len(arrays["m"]) == len(arrays["rows"])
 
 
 def test_a_large_problem_is_drawn_smaller_and_says_what_was_asked():

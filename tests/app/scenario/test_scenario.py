@@ -181,10 +181,6 @@ def test_a_link_to_what_there_is_not_is_one_sentence_and_shows_the_rest(open_app
     assert app.query_params.get("present") is None
 
 
-def test_a_page_asks_none_of_another_pages_values(open_app):
-    assert "gpus" not in open_app("traffic", gpus="16").query_params
-
-
 @pytest.mark.parametrize("value", ["", "-1", "9" * 40, "<b>x</b>", "![x](/c)", "٣", "\x00", "1,024", "$x$"])
 def test_no_page_shows_a_traceback_for_a_broken_link(open_app, value):
     names = ("seq", "kv_heads", "block_q", "window", "dtype", "causal", "hardware")
