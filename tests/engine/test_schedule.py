@@ -29,6 +29,7 @@ HARD = [
     {"algorithm": "flash3", "seq": 2**20, "seq_kv": 1, "causal": True, "batch": 4096},
     {"algorithm": "ring", "seq": 2**20, "splits": 1024, "block_q": 16, "block_kv": 16, "causal": True},
 ]
+GPUS = st.sampled_from([1, 2, 3, 5])
 
 
 def walked(schedule) -> list[tuple]:
@@ -173,9 +174,6 @@ def test_only_some_windows_have_key_blocks_that_begin_where_query_blocks_stand()
     assert like(**long, window=1024).copies_elsewhere
     assert not any(like(**long, window=window).copies_elsewhere for window in (None, 1088, (1023, 8)))
     assert not like("flash2", seq=2048, window=1024).copies_elsewhere
-
-
-GPUS = st.sampled_from([1, 2, 3, 5])
 
 
 def ring_of(tokens: int, causal: bool, **more) -> Experiment:
