@@ -29,6 +29,7 @@ from engine.experiment import Experiment
 from engine.problem.hardware import GPUS
 from engine.studies import block_scales, latents, linear_attention, selected_keys
 from engine.studies.beyond import BITS, KEYS, LATENTS, STATE, recorded
+from engine.studies.survey import roofline
 
 TITLES = {LATENTS: "Latents", KEYS: "Chosen keys", BITS: "Fewer bits", STATE: "A state"}
 CHIP = GPUS["b200"]  # which has units for all formats of few bits
@@ -87,7 +88,7 @@ def _latents(experiment: Experiment) -> None:
         "longer for memory. With heads of their own each byte is used once.",
         each(ways, lambda way: {count: studies.per_byte(way, count) for count in studies.HEADS_DRAWN}),
         **{"x": "query heads", "y": "FLOPs per byte", "told": digits},
-        levels={f"the {gpu.name} computes as long as it reads": studies.balance(gpu)},
+        levels={f"the {gpu.name} computes as long as it reads": roofline(gpu, "bfloat16").ridge},
     )
     found = recorded()
     told = "; ".join(

@@ -94,11 +94,6 @@ def per_byte(way: str, heads: int) -> float:
     return found.flops / found.moved
 
 
-def balance(gpu: Gpu) -> float:
-    """FLOPs of bfloat16 in the time of a byte of HBM, by the data sheet."""
-    return gpu.matrix_flops["bfloat16"] / gpu.memory_bytes_per_second
-
-
 def projecting_pays_from(sizes: Sizes = DEEPSEEK, keys: float = inf) -> float:
     """Queries of a call above which making K and V takes fewer FLOPs than absorbing; over endless keys."""
     more = sizes.heads * (sizes.cached + sizes.latent - sizes.plain - sizes.rotary - sizes.v_dim)

@@ -166,7 +166,7 @@ BY_KIND: Mapping[tuple[str, str], Mapping[str, Callable[[Experiment], float]]] =
     },
     (INTENSITY, MODELLED): {"intensity": lambda e: _traffic(e).intensity("dram")},
     (INTENSITY, GIVEN): {  # FLOPs that the GPU can do while one byte comes
-        "balance": lambda e: e.gpu.products_per_second(e.problem.dtype) / e.gpu.memory_bytes_per_second,
+        "balance": lambda e: survey.roofline(e.gpu, e.problem.dtype).ridge,
     },
     (NUMBER, MODELLED): {
         "largest_context": lambda e: largest_context(e),
