@@ -52,18 +52,20 @@ def until_done(page: AppTest, seconds: float = 600.0) -> AppTest:
     return page
 
 
-def new_visitor(monkeypatch) -> None:
-    """From here on the page is another visitor's, who has asked for nothing; AppTest has one session."""
+def new_visitor(monkeypatch, worker: Worker | None = None) -> None:
+    """From here on a page is another visitor's, who has asked for nothing, maybe of this worker."""
     jobs: dict = {}
     monkeypatch.setattr(job, "_own_jobs", lambda: jobs)
+    if worker is not None:
+        worker._runs.clear()
+        monkeypatch.setattr(job, "shared_worker", lambda: worker)
 
 
 @pytest.fixture
 def own_worker(monkeypatch):
     """A fresh worker in place of the server's."""
     worker = Worker()
-    monkeypatch.setattr(job, "shared_worker", lambda: worker)
-    new_visitor(monkeypatch)
+    new_visitor(monkeypatch, worker)
     yield worker
     worker.close()
 
@@ -71,7 +73,5 @@ def own_worker(monkeypatch):
 @pytest.fixture
 def session_worker(monkeypatch, kernel_worker):
     """The tests' own worker in place of the server's, with nothing remembered; its process runs by now."""
-    kernel_worker._runs.clear()
-    monkeypatch.setattr(job, "shared_worker", lambda: kernel_worker)
-    new_visitor(monkeypatch)
+    new_visitor(monkeypatch, kernel_worker)
     return kernel_worker

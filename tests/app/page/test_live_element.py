@@ -1,17 +1,16 @@
 """A page's scenario on this machine's GPU, by a worker that plays one: button, switch and sentences."""
 
 import time
-from collections import deque
 
 import pytest
 
-from app.gallery import phone
 from app.page.parts import job, live
 from app.room import screen
 from app.room.pictures import Pictures
 from engine.experiment import Experiment
 from engine.worker.client import Worker
 from tests.app.player.test_player_payload import unpack
+from tests.app.room.test_room_on_screen import drawn
 from tests.app.worker_page import new_visitor, opened, press, until_done, words
 
 JOBS = "tests.engine.worker_jobs"
@@ -29,10 +28,8 @@ def worker():
 @pytest.fixture
 def gpu(monkeypatch, worker):
     """A function (job) that puts a GPU here, on which such a job is run; nothing is remembered."""
-    worker._runs.clear()
     worker.ended = 0
-    monkeypatch.setattr(job, "shared_worker", lambda: worker)
-    new_visitor(monkeypatch)
+    new_visitor(monkeypatch, worker)
 
     def put(name="measured_here", **payload):
         monkeypatch.setattr(live, "offered", lambda: True)
@@ -123,11 +120,6 @@ def test_blocks_measured_here_stand_beside_their_model(gpu):
     assert header["lanes"][0]["origin"] == "measured here, NVIDIA H200, 14:02 UTC"
 
 
-def _drawn(shown: dict):
-    """The steps of a phone's document, the document last."""
-    yield (yield from phone.draw(shown))
-
-
 @pytest.mark.parametrize(("name", "calls"), [("traffic", 2), ("gpu", 1), ("start", 2)])
 def test_what_was_measured_is_drawn_over_time_here_and_on_phones(gpu, monkeypatch, name, calls):
     gpu()
@@ -135,8 +127,8 @@ def test_what_was_measured_is_drawn_over_time_here_and_on_phones(gpu, monkeypatc
     monkeypatch.setattr(screen, "opened", lambda: True)
     monkeypatch.setattr(screen, "publish", lambda one: shown.append(one.picture))
     page = until_done(press(opened(name), LABEL))
-    drawn = [each.proto for each in page.get("bidi_component")]
-    (picture,) = [each for each in drawn if each.component_name == "hbm_over_time"]
+    there = [each.proto for each in page.get("bidi_component")]
+    (picture,) = [each for each in there if each.component_name == "hbm_over_time"]
     origins = [lane["origin"] for lane in unpack(picture.bytes)[0]["lanes"]]
     assert origins[:calls] == ["measured here, NVIDIA H200, 14:02 UTC", *[""] * (calls - 1)]
     assert all(origin.startswith("recorded") for origin in origins[calls : calls + 1])
@@ -146,8 +138,7 @@ def test_what_was_measured_is_drawn_over_time_here_and_on_phones(gpu, monkeypatc
     monkeypatch.setattr(screen.scenario, "own_values", lambda _: {})
     screen.publish_page(name, name, "page 1")
     assert Pictures.key(shown[0]) != Pictures.key(shown[0] | {"asked": {}})
-    here, usual = (deque(_drawn(shown[0] | asked))[-1] for asked in ({}, {"asked": {}}))
-    assert here != usual
+    assert drawn(shown[0]) != drawn(shown[0] | {"asked": {}})
 
 
 def test_the_switch_measures_each_scenario_once_it_stays(gpu):

@@ -6,10 +6,9 @@ from urllib.parse import parse_qsl
 
 import pytest
 
-from app.page.parts import job
-from engine.worker.client import Worker
 from tests.app.worker_page import html, opened, unfolded
 
+pytestmark = pytest.mark.usefixtures("own_worker")  # with nothing asked of it
 TAG = re.compile("<[^>]*>")
 EDGE = "algorithm=flash3&heads=2&seq=98340&head_dim=64"  # of L2: there little decides what DRAM delivers
 SAID = (
@@ -107,17 +106,6 @@ NOT_SAID = (
     ("speed", "could not run", "little decides"),
     ("traffic", "little decides"),
 )
-
-
-@pytest.fixture(scope="module", autouse=True)
-def own_worker():
-    """A fresh worker in place of the server's, with nothing asked of it."""
-    worker, jobs, patch = Worker(), {}, pytest.MonkeyPatch()
-    patch.setattr(job, "shared_worker", lambda: worker)
-    patch.setattr(job, "_own_jobs", lambda: jobs)
-    yield
-    patch.undo()
-    worker.close()
 
 
 @cache

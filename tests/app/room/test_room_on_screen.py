@@ -164,12 +164,13 @@ def test_what_keeps_phones_out_is_said_for_the_address_that_there_is(room):
 
 
 def drawn(payload: dict) -> str:
-    work = draw(payload)
-    try:
-        while True:
-            next(work)
-    except StopIteration as end:
-        return gzip.decompress(end.value).decode()
+    """A phone's document, which is drawn in steps."""
+
+    def steps():
+        yield (yield from draw(payload))
+
+    *_, document = steps()
+    return gzip.decompress(document).decode()
 
 
 def test_every_page_and_step_of_the_room_has_its_offline_picture():
