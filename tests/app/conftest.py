@@ -33,12 +33,12 @@ def sound(monkeypatch):
     """No run of a page ends in an exception; what ran before, for a test that wants one."""
     run = AppTest._run
 
-    def checked(self, *given, **more) -> AppTest:
+    def ran(self, *given, **more) -> AppTest:
         run(self, *given, **more)
         assert not self.exception, self.exception[0].value
         return self
 
-    monkeypatch.setattr(AppTest, "_run", checked)
+    monkeypatch.setattr(AppTest, "_run", ran)
     return run
 
 

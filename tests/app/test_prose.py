@@ -69,9 +69,7 @@ def test_what_terms_say_of_the_gpus_here():
 def test_what_a_link_may_hold():
     """What Streamlit reads of a link: it reads none with one value more, or with 5% more characters."""
     values, characters = (said(pattern, LEFT_OUT) for pattern in (r"([\d,]+) values", r"([\d,]+) characters"))
-    for kept, more in (
-        ("&".join(["a=1"] * values), "&a=1"),
-        ("a=" + "1" * (characters - 2), "1" * (characters // 20)),
-    ):
+    many, long = "&".join(["a=1"] * values), "a=" + "1" * (characters - 2)
+    for kept, more in ((many, "&a=1"), (long, "1" * (characters // 20))):
         assert sanitize_query_string(kept)
         assert not sanitize_query_string(kept + more)

@@ -154,6 +154,8 @@ UPLOAD = "/_stcore/upload_file/session/file", "PUT"
 OWNERS = [f"{base}/_stcore/{path}" for base in ("", "/some/tools") for path in (
     "metrics", "agent/openapi.json", "agent/mcp", "agent", "script-health-check"
 )]  # fmt: skip
+EVERYWHERE = "/tiles", "/room/live", "/_stcore/health", "/static/js/index.js"
+NOT_HERE = 403, serving.REFUSED
 LED = {"client": PROXY, "host": "evil.example.com"}  # by a name that was led to this machine
 VIA = ({"x_forwarded_for": "192.168.1.7"}, {"via": "1.1 proxy"})  # a proxy that keeps the machine's name
 
@@ -164,16 +166,10 @@ VIA = ({"x_forwarded_for": "192.168.1.7"}, {"via": "1.1 proxy"})  # a proxy that
         *((NETWORK, (path,), {}, (404, guard.FOR_OWNER)) for path in OWNERS),
         *((NETWORK, (path,), {"client": PROXY}, None) for path in OWNERS),
         *((NETWORK, (f"/_stcore/{path}",), {}, None) for path in ("health", "host-config", "metricsx")),
-        *(
-            ("localhost", (path,), LED, (421, guard.ELSEWHERE))
-            for path in ("/tiles", "/room/live", "/_stcore/health", "/static/js/index.js")
-        ),
+        *(("localhost", (path,), LED, (421, guard.ELSEWHERE)) for path in EVERYWHERE),
         (NETWORK, ("/tiles",), {"host": "evil.example.com"}, None),
-        (NETWORK, UPLOAD, {}, (403, serving.REFUSED)),
-        *(
-            ("localhost", UPLOAD, {"client": PROXY, "host": HERE, **via}, (403, serving.REFUSED))
-            for via in VIA
-        ),
+        (NETWORK, UPLOAD, {}, NOT_HERE),
+        *(("localhost", UPLOAD, {"client": PROXY, "host": HERE, **via}, NOT_HERE) for via in VIA),
         ("localhost", UPLOAD, {"client": PROXY, "host": HERE}, None),
     ],
 )

@@ -31,10 +31,8 @@ STROKES = """() => {
     let strokes = 0;
     for (const [name, { value }] of own)
         pen[name] = function (...a) { strokes++; return value.apply(this, a); };
-    for (let n = 0; n < 40; n++, strokes = 0) {
+    for (let n = 0; n < 40; counts.push(strokes), n++, strokes = 0)
         window.__player.seek(Math.floor(last * ((n * 0.381966) % 1)));
-        counts.push(strokes);
-    }
     return counts;
 }"""
 

@@ -17,11 +17,10 @@ ALIKE = (HOME, "claims", "tour", "rates", "model")  # pages that draw nothing of
 EXTREMES = {  # by what they are, as in a link
     "longest": "seq=1048576&heads=64&head_dim=256",
     "one token": "seq=1&seq_kv=1&head_dim=1&heads=1",
-    "decoding": "seq=1&seq_kv=1048576&kv_heads=1",
     "more queries than keys": "seq=300&seq_kv=17&causal=true&block_q=16",
     "nothing fits": "block_q=1024&block_kv=1024&head_dim=256&hardware=t4&dtype=float32",
     "standard, long": "algorithm=standard&seq=1048576",
-    "split keys": "algorithm=split_kv&seq=1&seq_kv=131072&splits=1024&kv_heads=2",
+    "split keys": "algorithm=split_kv&seq=1&seq_kv=1048576&splits=1024&kv_heads=1",
     "documents, window of one": "seq=4096&documents=1048576&window=1&causal=true&algorithm=flash1",
     "flash3, where its kernel does not run": "algorithm=flash3&head_dim=100&dtype=float32&hardware=t4",
     "backward": "algorithm=backward",
