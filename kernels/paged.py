@@ -6,7 +6,7 @@ from typing import Unpack
 import torch
 from torch.utils.flop_counter import register_flop_formula
 
-from kernels.algorithms.flash2.forward import described, tma_serves
+from kernels.algorithms.flash2 import described, tma_serves
 from kernels.algorithms.flash3 import ALGORITHM as FLASH3
 from kernels.algorithms.flash3.latent import flash3_latent, unserved
 from kernels.algorithms.flash3.paged import flash3_pages, serves

@@ -27,7 +27,7 @@ from triton.runtime import driver
 from triton.runtime.jit import JITFunction
 
 from kernels import attention, attention_paged, attention_selected, trace_attention
-from kernels.algorithms.flash2 import forward as flash2
+from kernels.algorithms import flash2
 from kernels.algorithms.record import Algorithm
 from kernels.backward import backward
 from kernels.blackwell import forward as flash4

@@ -42,7 +42,7 @@ KERNEL = '''
 import triton
 import triton.language as tl
 
-from kernels.algorithms.flash2.forward import flash2
+from kernels.algorithms.flash2 import flash2
 from kernels.algorithms.record import Algorithm
 
 

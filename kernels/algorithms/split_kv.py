@@ -12,8 +12,7 @@ import torch
 import triton
 import triton.language as tl
 
-from kernels.algorithms.flash2.forward import loop_stages
-from kernels.algorithms.flash2.kernel import attend, attend_few
+from kernels.algorithms.flash2 import attend, attend_few, loop_stages
 from kernels.algorithms.record import Algorithm, Asked, Tensors
 from kernels.call.arguments import MAX_SPLITS
 from kernels.call.call import Call, ceil_div, split_blocks

@@ -7,7 +7,6 @@ is summed in registers, in one order: no atomics, and the same bits every time.
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
@@ -69,14 +68,13 @@ def backward(
     }
     inputs = q, k, v, d_out, lse_log2, delta
 
-    def launched(gradient: Callable, how: Pass, *outputs) -> Relaunch | None:
+    def launched(how: Pass, *outputs) -> Relaunch | None:
         def run(call: Call) -> Relaunch | None:
-            return gradient((*inputs, *outputs), how._replace(call=call), shared, terms)
+            return _launch(inputs, outputs, how._replace(call=call), shared, terms)
 
         return run(how.call) if block_q or block_kv else fitting(run, how.call)
 
-    differentiate_keys = launched(_key_gradient, keys, d_k, d_v)
-    differentiate_queries = launched(_query_gradient, queries, d_q)
+    differentiate_keys, differentiate_queries = launched(keys, d_k, d_v), launched(queries, d_q)
     if terms is not None:
         return d_q, d_k, d_v, sink_gradient(terms, lse_log2, delta)
     if fill is not None and again is not None:
@@ -117,33 +115,24 @@ def sink_gradient(terms: Terms, lse_log2: torch.Tensor, delta: torch.Tensor) -> 
     return given.sum((0, 2)).neg_()
 
 
-def _key_gradient(tensors: tuple, how: Pass, shared: dict, terms: Terms | None) -> Relaunch | None:
-    *_, d_k, d_v = tensors
-    call, pair = how.call, how.call.padded_head_dim + how.call.padded_out_dim
+def _launch(inputs: tuple, outputs: tuple, how: Pass, shared: dict, terms: Terms | None) -> Relaunch | None:
+    """Start the kernel of these outputs, dK and dV or dQ; returns what does so again."""
+    call, pair, of_keys = how.call, how.call.padded_head_dim + how.call.padded_out_dim, len(outputs) == 2
+    if of_keys:
+        kernel, programs = key_gradient_kernel, call.key_blocks * call.batch * call.kv_heads
+        streamed, resident, seen_from = call.block_q, call.block_kv, call.seq_kv
+        known = {"EVEN_GROUP": (call.even, call.heads // call.kv_heads)}
+    else:
+        kernel, programs, known = query_gradient_kernel, call.programs, {"EVEN": call.even}
+        streamed, resident, seen_from = call.block_kv, call.block_q, None
     return launch(
-        key_gradient_kernel,
-        call.key_blocks * call.batch * call.kv_heads,
+        kernel,
+        programs,
         call,
-        (*tensors, tensors_of(terms, call.seq_kv)),
+        (*inputs, *outputs, tensors_of(terms, seen_from)),
         num_warps=how.warps,
-        num_stages=min(how.stages, stages(d_k, call.block_q * pair, call.block_kv * pair)),
-        **shared | {"strides": (*shared["strides"], d_k.stride(), d_v.stride())},
+        num_stages=min(how.stages, stages(outputs[0], streamed * pair, resident * pair)),
+        **shared | {"strides": (*shared["strides"], *(each.stride() for each in outputs))},
         TILE=tile_of(call, terms),
-        EVEN_GROUP=(call.even, call.heads // call.kv_heads),
-    )
-
-
-def _query_gradient(tensors: tuple, how: Pass, shared: dict, terms: Terms | None) -> Relaunch | None:
-    *_, d_q = tensors
-    call, pair = how.call, how.call.padded_head_dim + how.call.padded_out_dim
-    return launch(
-        query_gradient_kernel,
-        call.programs,
-        call,
-        (*tensors, tensors_of(terms)),
-        num_warps=how.warps,
-        num_stages=min(how.stages, stages(d_q, call.block_kv * pair, call.block_q * pair)),
-        **shared | {"strides": (*shared["strides"], d_q.stride())},
-        TILE=tile_of(call, terms),
-        EVEN=call.even,
+        **known,
     )

@@ -5,7 +5,7 @@ document it sees the keys from `left` before its position to `right` after it, N
 Everything is computed on the tensors' device, so that lengths which lie there are never waited for.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -18,6 +18,7 @@ from kernels.call.value_checks import flag, remember
 
 Sides = tuple[Side, Side]  # keys before and after a query's own, None without end
 FIRST_TERM = Options._fields.index(BEYOND_PLAIN[0])  # they stand side by side
+ENDLESS = 2**40  # keys: more than there are
 END_OF_TERMS = FIRST_TERM + len(BEYOND_PLAIN)
 _RANGES: dict[tuple, torch.Tensor] = {}
 
@@ -160,19 +161,7 @@ def _edges(documents: tuple[int, ...], device: torch.device) -> torch.Tensor:
     return filled
 
 
-def _within(position, sides: Sides, begin, end) -> Sequence[torch.Tensor]:
+def _within(position, sides: Sides, begin, end) -> list[torch.Tensor]:
     """The first key and the end of what queries at these positions see of their documents' keys."""
-    left, right = sides
-    first = _everywhere(begin, position) if left is None else _clamped(position - left, begin, end)
-    stop = _everywhere(end, position) if right is None else _clamped(position + (right + 1), begin, end)
-    return first, stop
-
-
-def _everywhere(edge, position: torch.Tensor) -> torch.Tensor:
-    """An edge at every position: one of each already, or one of all."""
-    return edge.expand_as(position) if isinstance(edge, torch.Tensor) else torch.full_like(position, edge)
-
-
-def _clamped(keys: torch.Tensor, begin, end) -> torch.Tensor:
-    low, high = (torch.as_tensor(each, device=keys.device) for each in (begin, end))
-    return keys.clamp(low, high)
+    left, right = (ENDLESS if side is None else side for side in sides)
+    return [keys.clamp(begin, end) for keys in (position - left, position + (right + 1))]

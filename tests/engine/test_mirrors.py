@@ -31,7 +31,7 @@ def call_of(experiment: Experiment):
 
 def kernels_of(monkeypatch, one: Experiment) -> list[tuple[int, int, int, int]]:
     """Query and key rows, warps and stages that an experiment's kernels choose on its GPU."""
-    from kernels.algorithms.flash2 import forward
+    from kernels.algorithms import flash2
     from kernels.backward.backward import tilings
     from kernels.call import device
     from kernels.call.call import Call, split_blocks
@@ -52,9 +52,9 @@ def kernels_of(monkeypatch, one: Experiment) -> list[tuple[int, int, int, int]]:
         if one.algorithm == "split_kv":
             rows, keys = split_blocks(problem.group, problem.head_dim, dtype)
             call = replace(call, block_q=rows, block_kv=keys)
-        elif its.tma and forward.served_by_tma(call, q, q, q):
-            call = forward.with_tma(call, q)
-        *own, own_warps, most = forward.own_tiling(call, q) if call.tma else (0, 0, 0, 0)
+        elif its.tma and flash2.served_by_tma(call, q, q, q):
+            call = flash2.with_tma(call, q)
+        *own, own_warps, most = flash2.own_tiling(call, q) if call.tma else (0, 0, 0, 0)
         if own != [call.block_q, call.block_kv]:
             own_warps, most = warps(call.block_q, call.out_dim), MOST_STAGES
         ways = [(call, own_warps, most)]
@@ -103,7 +103,7 @@ def test_blocks_warps_and_stages_are_the_kernels_own_on_each_gpu(algorithm, dtyp
 @pytest.mark.parametrize("seq", [1024, 2048])
 @pytest.mark.parametrize("window", [None, 100])
 def test_as_many_heads_start_together_as_in_the_kernel(head_dim, seq, window):
-    from kernels.algorithms.flash2.forward import heads_together
+    from kernels.algorithms.flash2 import heads_together
 
     experiment = Experiment.of(**LONG | {"seq": seq, "head_dim": head_dim, "window": window})
     own = experiment.in_own_tiling()

@@ -8,8 +8,8 @@ from attention_cases import ON_CPU, on_hopper
 
 from kernels import attention, explain, launch_options, reference_attention
 from kernels.algorithms import _RECORDS, ALGORITHMS
-from kernels.algorithms.flash2 import forward as flash2_module
-from kernels.algorithms.flash2.forward import flash2
+from kernels.algorithms import flash2 as flash2_module
+from kernels.algorithms.flash2 import flash2
 from kernels.algorithms.record import Algorithm, Backward
 from kernels.call.key_ranges import Seen
 from kernels.call.terms import Terms
@@ -244,8 +244,8 @@ def test_copies_by_tma_change_no_result(mask, device):
 @pytest.mark.parametrize("together", [1, 3, 16])
 def test_the_order_of_the_heads_changes_no_result(monkeypatch, together, device):
     """Eight heads, three at a time: the last set has two."""
-    monkeypatch.setattr("kernels.algorithms.flash2.forward.SHORT", 0)
-    monkeypatch.setattr("kernels.algorithms.flash2.forward.HEADS_TOGETHER", {64: together})
+    monkeypatch.setattr("kernels.algorithms.flash2.SHORT", 0)
+    monkeypatch.setattr("kernels.algorithms.flash2.HEADS_TOGETHER", {64: together})
     q, k, v = torch.randn(3, 2, 4, 30, 64, device=device).half()
     call, _ = dispatch.chosen(q, k, v, True, None, None, "flash2", 16, 16)
     (out, lse), exact = flash2(q, k, v, replace(call, tma=True)), reference_attention(q, k, v, causal=True)

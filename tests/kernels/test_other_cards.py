@@ -7,7 +7,7 @@ import torch
 from attention_cases import ON_CPU
 
 from kernels import attention, explain, reference_attention, trace_attention
-from kernels.algorithms.flash2.forward import loop_stages, served_by_tma
+from kernels.algorithms.flash2 import loop_stages, served_by_tma
 from kernels.backward.backward import tilings
 from kernels.call import device
 from kernels.call.call import Call
