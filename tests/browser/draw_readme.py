@@ -16,7 +16,6 @@ from tests.browser.conftest import PICTURE, SIZE  # noqa: E402
 from tests.dashboard import chromium, served  # noqa: E402
 
 ASSETS = ROOT / "assets"
-USUAL = "seq=1024&causal=true"
 FEW = "tiles?algorithm=flash2&seq=256&head_dim=64&block_q=64&block_kv=64"
 SETTLED = "document.querySelector('[data-testid=stApp]')?.dataset.testScriptState === 'notRunning'"
 DRAWN = "window.__player?.state().redrawn"
@@ -31,7 +30,7 @@ def main() -> None:
         page.set_default_timeout(120_000)
         page.add_init_script(PICTURE)
         _still(page, address, "start.png", MOVED, 700)
-        _still(page, f"{address}/tiles?{USUAL}", "tiles.png", DRAWN)
+        _still(page, f"{address}/tiles?seq=1024&causal=true", "tiles.png", DRAWN)
         _still(page, f"{address}/gpu", "gpu.png", SETTLED)
         page.goto(f"{address}/{FEW}")
         page.wait_for_function(DRAWN)

@@ -34,10 +34,7 @@ EXTREMES = {  # by what they are, as in a link
 def test_every_file_is_a_page_of_the_list():
     folder = MAIN.parent / "page"
     assert {file.stem for file in folder.glob("*.py")} - {"__init__"} == {*PAGES, *OWN}
-
-
-def test_streamlit_does_not_take_the_pages_for_its_own():
-    assert not (MAIN.parent / "pages").exists()  # it would run the file that a link names by itself
+    assert not (MAIN.parent / "pages").exists()  # Streamlit would run the file that a link names by itself
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -18,6 +18,8 @@ def test_the_tour_goes_on_to_its_end_and_back(open_app):
         assert app.header[0].value == step.title
         assert app.query_params["step"] == str(number)
         assert app.session_state["experiment"] == step.experiment
+        if number == 3:  # no equation is torn apart at a line's end
+            assert "m\u00a0=\u00a00.707 and l\u00a0=\u00a01.49." in app.subheader[0].value
         if step.answer:  # nothing is told before it is asked for
             assert f"**{step.said().value}, " not in markdown(app)
         assert step.said().filled(step.before) in markdown(app)
@@ -105,7 +107,3 @@ def test_no_step_breaks_at_a_scenario_of_one_token(open_app, step):
     app = open_app("tour", step=str(step), seq="1", heads="1", head_dim="1", hardware="t4")
     for button in [each for each in app.button if each.label == "The answer"]:
         button.click().run()
-
-
-def test_no_equation_of_a_question_is_torn_apart_at_a_lines_end(open_app):
-    assert "m\u00a0=\u00a00.707 and l\u00a0=\u00a01.49." in open_app("tour", step="3").subheader[0].value
