@@ -25,7 +25,6 @@ def test_the_headline_is_the_models(splits):
     head, busy = page.header[0].value, spread(simulation).busy
     assert (f"only {busy} of the 132 SMs get any work" if busy < 132 else "all 132 SMs get work") in head
     assert f"at {scaled(rate(simulation), 'B/s')} (modelled) of the memory's peak of 4.8 TB/s" in head
-    assert "(modelled)" in head
     assert html(page).count("<i style='background:color-mix") == busy
     assert seconds_text(simulation.modelled.seconds) in words(page)
 
