@@ -44,7 +44,6 @@ CASES: dict[str, dict[str, object]] = {
     "rows that move without waiting": {"visit:RETURNED_NUMBER": 0.0},
     "S with few keys": {"visit:_narrow": lambda gpu, keys: 1.0},
     "two queues": {"placement:in_two_queues": lambda seconds, memory, copies: max(seconds, memory)},
-    "edges of S": {"unfused:EDGE_NUMBER": 0.0},
     "numbers that move by themselves": {"unfused:APART_NUMBER": 0.0, "unfused:APART_CLOCKS": 0.0},
     # bytes
     "registers loaded again": {"occupancy:LOADED_AGAIN": (0, 0)},

@@ -12,9 +12,9 @@ from engine.model.visit import copied_at_once, loads
 from engine.schedule.nest import TILE, Phase
 from engine.schedule.step import Tensor
 
-# by number of S in its kernel and in the softmax, more by number that moves by itself and by edge of a mask;
-# by 16 bytes of Q and K, or P and V; beside these of a block of S, of the softmax, and of a visit of O
-TILE_NUMBER, ROW_NUMBER, APART_NUMBER, EDGE_NUMBER, COPY = 9, 10.5, 9, 2.6, 12.7
+# by number of S in its kernel, without a mask, and in the softmax, more by number that moves by itself; by 16
+# bytes of Q and K, or P and V; beside these of a block of S, of the softmax, and of a visit of O
+TILE_NUMBER, ROW_NUMBER, APART_NUMBER, COPY = 9, 10.5, 9, 12.7
 TILE_REST, ROW_REST, VISIT_REST = 225, 170, 45
 APART_CLOCKS = 2  # of an SM's loads and stores for 32 numbers of P that move by themselves
 
@@ -31,10 +31,9 @@ def row_seconds(launch: Launch, phase: Phase, rates: Rates) -> float:
 def issued_seconds(launch: Launch, phase: Phase) -> float:
     """Seconds of an SM in which a block of the kernel of S, or of the softmax, issues its instructions."""
     schedule, tiling = launch.schedule, launch.tiling
-    apart, mask = APART_NUMBER * number_by_number(schedule, phase), schedule.problem.mask
+    apart = APART_NUMBER * number_by_number(schedule, phase)
     if phase.launched == TILE:
-        edges = EDGE_NUMBER * (mask.hides + (mask.window is not None))
-        instructions = (TILE_NUMBER + edges + apart) * tiling.block_q * tiling.block_kv
+        instructions = (TILE_NUMBER + apart) * tiling.block_q * tiling.block_kv
         instructions += COPY * copied_at_once(launch, loads(phase))
         instructions += TILE_REST * threads_of(schedule, phase)
     else:
