@@ -12,7 +12,7 @@ from kernels.call.device import device_of
 from kernels.call.key_ranges import late_see_more, plain_mask, ranges_for, seen_of
 from kernels.call.options import Explained, Options, Probing, asked, signed
 from kernels.call.terms import Terms, terms_with
-from kernels.call.value_checks import as_autocast, must, resolved, shown
+from kernels.call.value_checks import as_autocast, resolved, shown
 from kernels.dispatch.dispatch import check, chosen, fallback
 from kernels.launch.block_times import BlockTimes
 from kernels.launch.launch import interpreted
@@ -65,15 +65,7 @@ def explain(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, **given: Unpack[E
 @signed
 def probe_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, **given: Unpack[Probing]) -> Probed:
     """`attention` with the probe on: also m, l and alpha after every tile, see `Probed`."""
-    options = asked(given, Probing)
-    algorithm = fallback().key if options.algorithm == "auto" else options.algorithm
-    if algorithm in ALGORITHMS and not ALGORITHMS[algorithm].probed:
-        probed = [key for key, record in ALGORITHMS.items() if record.probed]
-        raise ValueError(
-            f"algorithm is {shown(algorithm)}, which has no probe: it must be auto,"
-            f" {', '.join(probed[:-1])} or {probed[-1]}"
-        )
-    (q, k, v), (call, _), terms = _prepared(q, k, v, options._replace(algorithm=algorithm))
+    (q, k, v), call, terms = _looked_into(q, k, v, given, "probe")
     record = ALGORITHMS[call.algorithm]
     key_blocks = 1 if record.whole_rows else call.key_blocks
     shape = (call.batch, call.heads, call.query_blocks, key_blocks, call.block_q)
@@ -93,11 +85,7 @@ def trace_attention(
     turns around. Raises RuntimeError where the kernels are interpreted: there is no SM to name and no clock
     to read.
     """
-    options = asked(given, Probing)
-    algorithm = fallback().key if options.algorithm == "auto" else options.algorithm
-    traced = [key for key, record in ALGORITHMS.items() if record.traced]
-    must(algorithm in traced, "algorithm", algorithm, f"{', '.join(traced)} to be traced")
-    (q, k, v), (call, _), terms = _prepared(q, k, v, options._replace(algorithm=algorithm))
+    (q, k, v), call, terms = _looked_into(q, k, v, given, "trace")
     if interpreted():
         raise RuntimeError(
             "blocks cannot be traced in Triton's interpreter, which has no SMs and no GPU clock"
@@ -110,6 +98,19 @@ def trace_attention(
     out, lse = ALGORITHMS[call.algorithm].forward(q, k, v, call, times=times, terms=terms)
     # of packed sequences some numbers are no tile
     return Traced(out, lse, {name: blocks[blocks[:, 2] > 0] for name, blocks in times.kernels.items()})
+
+
+def _looked_into(q, k, v, given: dict, how: str) -> tuple[tuple, Call, Terms | None]:
+    """The tensors, the call and its terms, if any; ValueError where the algorithm has no probe or trace."""
+    options = asked(given, Probing)
+    algorithm = fallback().key if options.algorithm == "auto" else options.algorithm
+    able = [key for key, record in ALGORITHMS.items() if getattr(record, f"{how}d")]
+    if algorithm in ALGORITHMS and algorithm not in able:
+        raise ValueError(
+            f"algorithm is {shown(algorithm)}, which has no {how}: it must be auto, {', '.join(able)}"
+        )
+    tensors, (call, _), terms = _prepared(q, k, v, options._replace(algorithm=algorithm))
+    return tensors, call, terms
 
 
 def _prepared(q, k, v, options: Options) -> tuple[tuple, tuple[Call, str], Terms | None]:

@@ -40,7 +40,8 @@ def check_options(window, scale, algorithm, block_q, block_kv, splits, algorithm
     if algorithm not in tuple(algorithms):
         must(False, "algorithm", algorithm, f"one of {', '.join(algorithms)}")
     check_window(window)
-    must(scale is None or positive(scale), "scale", scale, "a finite number above 0")
+    if scale is not None:
+        must(positive(scale), "scale", scale, "a finite number above 0")
     for name, block in (("block_q", block_q), ("block_kv", block_kv)):
         if block is not None:
             fits = whole(block, MIN_BLOCK) and block <= MAX_BLOCK and not block & (block - 1)
@@ -108,26 +109,23 @@ def check_window(window) -> None:
 
 def check_terms(q, k, options: Options) -> None:
     """ValueError or TypeError with one sentence for what no plain mask says; q and k are checked."""
-    (batch, heads), seq_kv = q.shape[:2], k.shape[-2]
-    documents, prefix, softcap, slopes = (
-        options.documents,
-        options.prefix,
-        options.softcap,
-        options.alibi_slopes,
-    )
+    heads, seq_kv = q.shape[1], k.shape[-2]
+    documents, prefix, slopes = options.documents, options.prefix, options.alibi_slopes
     if documents is not None:
         lengths = documents if isinstance(documents, tuple | list) else [None]
         add_up = all(whole(length, 0) for length in lengths) and sum(map(int, lengths)) == seq_kv
-        must(add_up, "documents", documents, f"a list of lengths that add up to k's {seq_kv} keys")
+        if not add_up:
+            must(False, "documents", documents, f"a list of lengths that add up to k's {seq_kv} keys")
     if prefix is not None:
         must(whole(prefix, 0), "prefix", prefix, "None or a whole number of keys")
         alone = options.window is None and documents is None
         must(alone, "prefix", prefix, "None with a window or documents: they may hide its keys")
-    must(softcap is None or positive(softcap), "softcap", softcap, "None or a finite number above 0")
-    each = ("sinks", options.sinks, [(heads,)]), ("alibi_slopes", slopes, [(heads,), (batch, heads)])
-    for name, tensor, shapes in each:
+    if options.softcap is not None:
+        must(positive(options.softcap), "softcap", options.softcap, "None or a finite number above 0")
+    for name, tensor in (("sinks", options.sinks), ("alibi_slopes", slopes)):
         if tensor is None:
             continue
+        shapes = [(heads,)] if name == "sinks" else [(heads,), (q.shape[0], heads)]
         check_is_tensor(name, tensor)
         if tuple(tensor.shape) not in shapes or not tensor.is_floating_point() or tensor.device != q.device:
             wanted = " or ".join(map(str, map(list, shapes)))

@@ -219,13 +219,8 @@ def remember(memory: dict, key, value) -> None:
 
 def alike_of(tensors: tuple, given: dict) -> tuple | None:
     """By what calls are told apart that differ in more than addresses; None where PyTorch must see them."""
-    if torch.compiler.is_compiling() or _len_torch_dispatch_stack() or _is_any_autocast_enabled():
-        return None
-    if (
-        torch._C._are_functorch_transforms_active()
-        or forward_ad._current_level >= 0
-        or torch._C._is_tracing()
-    ):
+    transformed = forward_ad._current_level >= 0 or torch._C._are_functorch_transforms_active()
+    if transformed or traced() or _is_any_autocast_enabled():
         return None
     values, tensors = [], list(tensors)
     for value in given.values():

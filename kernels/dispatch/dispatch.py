@@ -91,12 +91,7 @@ def checked(
     blocks = record.blocks(heads // kv_heads * seq_q, max(head_dim, v_dim), q.dtype, q.device)
     window, block_q, block_kv, splits = map(python_int, (window, block_q, block_kv, splits))
     return Call(
-        batch=batch,
-        heads=heads,
-        kv_heads=kv_heads,
-        seq_q=seq_q,
-        seq_kv=seq_kv,
-        head_dim=head_dim,
+        *(batch, heads, kv_heads, seq_q, seq_kv, head_dim),
         causal=flag("causal", causal) or window is not None,
         window=None if window is None or window >= seq_kv else window,
         scale=head_dim**-0.5 if scale is None else float(scale),
