@@ -113,18 +113,17 @@ VALUES_BARRIER = gl.constexpr(13)
 
 @gluon.jit(
     do_not_specialize=[
-        "batch_heads", "heads_per_kv_head", "heads_together", "query_blocks", "window",
-        "splits", "whole", "share",
+        "batch_heads", "heads_per_kv_head", "heads_together", "query_blocks", "window", "parts",
     ]
 )  # fmt: skip
 def attention_kernel(
     q_tensor, k_tensor, v_tensor, out_tensor, k_tail, v_tail, lse, counter, blocks, others,
-    batch_heads, heads_per_kv_head, heads_together, query_blocks, window, score, splits, whole, share, beyond,
+    batch_heads, heads_per_kv_head, heads_together, query_blocks, window, score, parts, beyond,
     HOW: gl.constexpr,
 ):  # fmt: skip
     """One block of threads: the tiles it draws from `counter`, a zeroed int32 of this launch alone.
 
-    HOW, score's cap and per_slope, splits, whole, share and beyond, at last out's strides: see `Schedule`.
+    HOW, score's cap and slope, parts (splits, whole, share), beyond, at last out's strides: see `Schedule`.
     Tensors are descriptors [batch, heads, seq, head_dim] of blocks [1, 1, rows, head_dim]; lse is float32.
     k_tail and v_tail, or None: of the columns behind those of k_tensor's and v_tensor's blocks.
     blocks, where TRACED, is int64 [tiles, 3], see `kernels.launch.block_times`. With splits, out_tensor
@@ -133,6 +132,7 @@ def attention_kernel(
     out as a pointer, for sequences that end within a tile; starts and key_starts.
     """
     scale_log2, cap, per_slope = score
+    splits, whole, share = parts
     partial, partial_lse, sinks, slopes, out, starts, key_starts = others if HOW.OTHERS else (None,) * 7
     ahead, prefix, sequences, out_strides = beyond if HOW.OTHERS else (None,) * 4
     CONSUMERS: gl.constexpr = HOW.CONSUMERS

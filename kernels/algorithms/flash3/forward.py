@@ -203,7 +203,7 @@ def _prepared(q, k, v, out, causal, window, scale, terms: Terms = PLAIN) -> tupl
         "query_blocks": query_blocks,
         "window": window or 0,
         "score": (scale_log2, cap, None if terms.slopes is None else math.log2(math.e) / scale_log2),
-        **dict.fromkeys(("splits", "whole", "share")),
+        "parts": (None, None, None),
         "beyond": None if terms.seen is None else (ahead or None, prefix, sequences, out_strides),
         "OTHERS": terms.seen is not None,
         "EARLY": keys <= EARLY_KEYS,

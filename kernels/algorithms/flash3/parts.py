@@ -59,7 +59,7 @@ def _launch_split(q, k, v, partial, partial_lse, call: Call) -> Relaunch | None:
     from kernels.hopper.forward import attention_kernel
 
     tiles, descriptors, arguments = _prepared(q, k, v, q, False, None, call.scale)
-    arguments |= {"splits": call.splits, "TRACED": False}
+    arguments |= {"parts": (call.splits, None, None), "TRACED": False}
     tensors = (*descriptors[:3], partial, None, None, partial_lse, zeroed_counter(q.device), None, None)
     programs = min(multiprocessors(q.device), tiles * call.splits)
     return started(attention_kernel, programs, tensors, compiled_for(arguments))
@@ -104,7 +104,7 @@ def _launch_cut(q, k, v, out, lse, room, call: Call) -> Relaunch | None:
     from kernels.hopper.forward import attention_kernel
 
     programs, descriptors, arguments = _prepared(q, k, v, out, False, None, call.scale)
-    arguments |= {"whole": call.cut.whole, "share": call.cut.share, "TRACED": False}
+    arguments |= {"parts": (None, call.cut.whole, call.cut.share), "TRACED": False}
     arguments |= {"OTHERS": True, "beyond": NO_NUMBERS}
     arguments["SKIPS"] &= TILING[call.head_dim]["BLOCK_KV"] < call.cut.block_q  # as measured
     tensors = (*descriptors, lse, zeroed_counter(q.device), None, (*room, *NO_TENSORS))
