@@ -58,17 +58,11 @@ def check_build(tensor) -> None:
         raise RuntimeError(f"this GPU is {found.architecture}: of AMD's the kernels are compiled for {named}")
 
 
-def check_strided(name: str, value) -> None:
-    """TypeError or ValueError with one sentence for what is no tensor with strides."""
-    check_is_tensor(name, value)
-    if value.layout is not torch.strided or value.is_nested:
-        raise ValueError(f"{name} is sparse or nested, it must be a tensor with strides")
-
-
 def check_layout(name: str, value, layout: str) -> None:
     """TypeError or ValueError with one sentence for what is no tensor with strides of these dimensions."""
     if not isinstance(value, torch.Tensor) or value.layout is not torch.strided or value.is_nested:
-        check_strided(name, value)  # asked here first: a call would take longer than all of this
+        check_is_tensor(name, value)  # not asked first: a call would take longer than all of this
+        raise ValueError(f"{name} is sparse or nested, it must be a tensor with strides")
     if value.dim() != layout.count(",") + 1:
         raise ValueError(f"{name} has shape {tuple(value.shape)}, it must be {layout}")
 

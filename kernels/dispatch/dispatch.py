@@ -10,7 +10,7 @@ from kernels.call.call import Call
 from kernels.call.device import TMA_ALIGNMENT
 from kernels.call.options import Options
 from kernels.call.terms import Terms
-from kernels.call.value_checks import check_untransformed, flag, python_int, remember, resolved
+from kernels.call.value_checks import check_untransformed, flag, must, python_int, remember, resolved
 from kernels.launch.launch import POINTER_ALIGNMENT, fitting, interpreted, multiprocessors, options_given
 
 BLOCK_Q = 4  # its place among options, before block_kv's
@@ -67,7 +67,11 @@ def _choose(
     own_blocks = block_q is None and block_kv is None
     record = ALGORITHMS[call.algorithm]
     if algorithm != "auto":
-        _check_served(record, q, k, v, call, block_q, block_kv, features)
+        for name, block in (("block_q", block_q), ("block_kv", block_kv)):
+            own = block is None or not record.chooses_blocks
+            must(own, name, block, f"None with algorithm {record.key!r}: its blocks are its own")
+        if reason := unserved(record, q, k, v, call, features):
+            raise ValueError(f"algorithm is {record.key!r}, which does not serve this call: {reason}")
         processors = multiprocessors(q.device)
         return record.prepared(call, own_blocks, (q, k, v), processors), record.reason
     if not own_blocks:
@@ -244,13 +248,3 @@ def check_differentiable(algorithm: str, leaf: str) -> None:
             f"algorithm is {algorithm!r} and {leaf} requires grad, it must be one of"
             f" auto, {names}, or called under torch.no_grad()"
         )
-
-
-def _check_served(record: Algorithm, q, k, v, call: Call, block_q, block_kv, features) -> None:
-    for name, block in (("block_q", block_q), ("block_kv", block_kv)):
-        if block is not None and record.chooses_blocks:
-            raise ValueError(
-                f"{name} is {block!r}, it must be None with algorithm {record.key!r}: its blocks are its own"
-            )
-    if reason := unserved(record, q, k, v, call, features):
-        raise ValueError(f"algorithm is {record.key!r}, which does not serve this call: {reason}")

@@ -11,7 +11,7 @@ from kernels.call.arguments import check_options, check_tensors
 from kernels.call.formula import attention_by_formula
 from kernels.call.key_ranges import ranges_of
 from kernels.call.terms import Terms, terms_of
-from kernels.call.value_checks import PLAIN, check_strided, check_untransformed, resolved, traced
+from kernels.call.value_checks import PLAIN, check_layout, check_untransformed, resolved, traced
 from kernels.dispatch import dispatch
 from kernels.dispatch.dispatch import algorithms, check_differentiable, checked, differentiated
 from kernels.launch.launch import interpreted, output_like
@@ -264,7 +264,7 @@ def attend(q, k, v, options: tuple, terms: Terms | None = None, return_lse: bool
     elif traced(q, k, v, *(terms or ())):  # little is asked here: compiled code asks again at every call
         for name, each in (("q", q), ("k", k), ("v", v)):
             if each.is_nested:  # PyTorch would say no more than that there is no such operator
-                check_strided(name, each)
+                check_layout(name, each, "[batch, heads, sequence, head_dim]")
         out, lse = attention_operator(q, k, v, *_four(terms), *options)
     else:
         sinks = None if terms is None else terms.sinks
