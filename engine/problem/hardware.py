@@ -7,8 +7,8 @@
   printouts of it have them; each preset says whose.
 - Effective L2: half where the chip has two L2 partitions, as the counters of an H100 and an H200 have it, see
   `Gpu.l2_effective_bytes`; all of it where it has one.
-- L2 to SMs: 5,120 B per clock on an A100 by its whitepaper. Of a Hopper GPU what an H200's SMs took by
-  `python -m engine bench-kernels --cache`: 13.5 TB/s of 4 MiB, 11.5 to 12.7 of 8 to 24. Its slices gave 7.0
+- L2 to SMs: 5,120 B per clock on an A100 by its whitepaper. Of a Hopper GPU what an H200's SMs took that
+  read the same bytes again and again: 13.5 TB/s of 4 MiB, 11.5 to 12.7 of 8 to 24. Its slices gave 7.0
   to 7.8 of that: one answer serves neighbours that request it at once, as blocks that share K and V do.
   Nobody states it for the others, which are given as much per SM as an H200 has.
 """
