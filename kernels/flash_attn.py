@@ -16,6 +16,7 @@ from kernels.call.value_checks import (
     check_at_least_0,
     check_edges,
     check_index,
+    check_layout,
     check_layouts,
     flag,
     must,
@@ -32,6 +33,7 @@ from kernels.varlen import attention_varlen
 DENSE, PACKED = "[batch, sequence, heads, head_dim]", "[tokens, heads, head_dim]"
 CACHE, ROTARY = "[batch or pages, sequence, kv_heads, head_dim]", "[positions, pairs]"
 STARTS, TABLE = "[sequences + 1]", "[batch, pages per sequence]"
+SPLITS = f"a whole number from 0 to {MAX_SPLITS}"
 
 
 def flash_attn_func(
@@ -179,8 +181,7 @@ def flash_attn_with_kvcache(
     if cache_seqlens is None:
         cache_seqlens = block_table.shape[1] * k_cache.shape[1]
     options = _options(softmax_scale, causal, window_size, softcap, alibi_slopes)
-    wanted = f"a whole number from 0 to {MAX_SPLITS}"
-    must(whole(num_splits, 0) and num_splits <= MAX_SPLITS, "num_splits", num_splits, wanted)
+    must(whole(num_splits, 0) and num_splits <= MAX_SPLITS, "num_splits", num_splits, SPLITS)
     masked = options["causal"] or options["window"] is not None
     if rotary_cos is not None:
         positions = max(k.shape[1], q.shape[1] if masked else 1)
@@ -270,17 +271,19 @@ def _in_order(deterministic) -> dict:
 
 def _options(softmax_scale, causal, window_size, softcap, alibi_slopes, dropout_p=0.0) -> dict:
     """The same as `attention` takes it."""
-    must(not dropout_p, "dropout_p", dropout_p, "0: these kernels drop nothing")
+    if dropout_p:
+        must(False, "dropout_p", dropout_p, "0: these kernels drop nothing")
     if isinstance(window_size, torch.Tensor):  # as that library's own tests give it
         window_size = window_size.tolist()
     pair = isinstance(window_size, tuple | list) and len(window_size) == 2
-    pair = pair and all(whole(side, -math.inf) for side in window_size)
-    must(pair, "window_size", window_size, "two whole numbers of keys, -1 being without end")
-    scale = softmax_scale
-    must(scale is None or positive(scale), "softmax_scale", scale, "a finite number above 0")
-    left, right = (None if side < 0 else int(side) for side in window_size)
+    left, right = window_size if pair else (None, None)
+    whole_sides = whole(left, -math.inf) and whole(right, -math.inf)
+    must(whole_sides, "window_size", window_size, "two whole numbers of keys, -1 being without end")
+    if softmax_scale is not None:
+        must(positive(softmax_scale), "softmax_scale", softmax_scale, "a finite number above 0")
+    left, right = None if left < 0 else int(left), None if right < 0 else int(right)
     return {
-        "scale": scale,
+        "scale": softmax_scale,
         "causal": flag("causal", causal),
         "window": None if left is right is None else (left, right),
         "softcap": softcap or None,
@@ -308,11 +311,12 @@ def _check_packed_over_pages(q, k, v, block_table, cu_seqlens_q, cu_seqlens_k, l
 
 def _check_with_cache(q, k_cache, v_cache, lengths, given: dict, index: dict) -> None:
     """A sentence for queries, a cache, what is given with them and what is looked up that do not fit."""
-    check_layouts(DENSE, q=q)
-    check_layouts(CACHE, k_cache=k_cache, v_cache=v_cache)
+    check_layout("q", q, DENSE)
+    check_layout("k_cache", k_cache, CACHE)
+    check_layout("v_cache", v_cache, CACHE)
     for name, tensor in given.items():
         if tensor is not None:
-            check_layouts(ROTARY if name.startswith("rotary") else DENSE, **{name: tensor})
+            check_layout(name, tensor, ROTARY if name.startswith("rotary") else DENSE)
     for name, tensor in index.items():
         if tensor is not None:
             what = (TABLE, q.device) if name == "block_table" else ("[batch]", q.device, len(q))
@@ -375,7 +379,7 @@ def _check_what_goes_with(q, k_cache, given: dict, index: dict) -> None:
 
 def _parted(name: str, tensor, layout: str, q=None) -> tuple[torch.Tensor, ...]:
     """q, k and v, or k and v that go with q, of one tensor; a sentence for one that is none."""
-    check_layouts(layout, **{name: tensor})
+    check_layout(name, tensor, layout)
     if tensor.shape[-3] != (3 if q is None else 2):
         raise ValueError(f"{name} has shape {tuple(tensor.shape)}, it must be {layout}")
     if q is None:

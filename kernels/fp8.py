@@ -37,7 +37,8 @@ def attention_fp8(
 
     Raises ValueError or TypeError, naming the argument, for what cannot be served, and for gradients.
     """
-    must(scales in SCALES, "scales", scales, f"one of {', '.join(SCALES)}")
+    if scales not in SCALES:
+        must(False, "scales", scales, f"one of {', '.join(SCALES)}")
     check_untransformed(q, k, v)
     q, k, v = as_autocast(*resolved(q, k, v))
     try:
