@@ -97,12 +97,13 @@ class Tab:
         self.browser, self.page = browser, None
         self.kept = False  # whether it still shows what the last test opened
 
-    def begin(self):
-        """The page in its usual size and theme, with what it complains about from now on."""
+    def begin(self, scheme: str | None = "dark"):
+        """The page in its usual size and a theme, with what it complains about from now on."""
         if self.page is None:
             self.page = window(self.browser, viewport=SIZE, color_scheme="dark").new_page()
             self.page.watch, self.page.forget = Watch(self.page), self.forget
-        self.page.emulate_media(color_scheme="dark", reduced_motion="no-preference")
+        theme = {"color_scheme": scheme} if scheme else {}
+        self.page.emulate_media(reduced_motion="no-preference", **theme)
         self.page.set_viewport_size(SIZE)
         self.page.mouse.move(0, 0)
         self.page.context.clear_permissions()
@@ -144,7 +145,7 @@ def tab(browser):
 def kept(tab):
     """A page that may still show what the test before opened."""
     tab.kept = True
-    return tab.begin()
+    return tab.begin(scheme=None)
 
 
 @pytest.fixture

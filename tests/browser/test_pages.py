@@ -15,7 +15,7 @@ ODD = "algorithm=flash1&seq=1000&heads=3&kv_heads=1&head_dim=48&window=77&causal
 WIDTHS = (1440, 1024)
 AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"  # there after `npm ci`
 READ_ALOUD = ("softmax", "decoding")  # pages with every kind of control, which axe-core looks at
-SCHEMES = {name: ("dark", "light")[number % 2 :][:1] for number, name in enumerate(PAGES)}
+SCHEMES = {name: ("light" if number > len(PAGES) / 2 else "dark",) for number, name in enumerate(PAGES)}
 SCHEMES |= dict.fromkeys(READ_ALOUD, ("dark", "light"))  # contrasts are of a theme
 # faults of Streamlit's own sidebar before 1.66
 OF_STREAMLIT = ("aria-allowed-attr", "region") if streamlit.__version__ < "1.66" else ()
@@ -29,6 +29,8 @@ WIDER = """() => ['stMain', 'stSidebarContent'].filter((name) => {
     const box = document.querySelector(`[data-testid=${name}]`);
     return box && box.scrollWidth > box.clientWidth + 1;
 })"""
+SYSTEMS_SCHEME = "matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light'"
+TOLD = 600  # ms after the system's theme has changed, by when a run has told the server
 SHOWN_SCHEME = "getComputedStyle(document.querySelector('[data-testid=stApp]')).colorScheme"
 NAME_OF_FOCUS = """() => {
     const focus = document.activeElement;
@@ -85,9 +87,14 @@ def is_sound(page, name, scheme):
     assert page.watch.hosts <= {"127.0.0.1"}  # a page that is turned to may ask for nothing
 
 
-def turned_to(page, dashboard, name):
-    """A page of the navigation, drawn anew for a third of opening it; the first is opened."""
+def turned_to(page, dashboard, name, scheme):
+    """A page of the navigation in a theme, drawn anew for a third of opening it; the first is opened."""
+    flips = page.evaluate(SYSTEMS_SCHEME) != scheme
+    page.emulate_media(color_scheme=scheme)
     if page.evaluate("window.turning"):
+        if flips:  # a run of the page that is left would take it back
+            page.wait_for_timeout(TOLD)
+            settled(page)
         page.locator(".pages").get_by_role("link", name=PAGES[name], exact=True).click()
         page.wait_for_url(re.compile(rf"/{'' if name == HOME else name}(\?|$)"))
         settled(page)
@@ -103,8 +110,7 @@ def test_a_page_is_drawn_without_a_complaint_and_cuts_nothing_off(kept, dashboar
     page = kept
     page.set_viewport_size({"width": WIDTHS[0], "height": 900})
     for scheme in SCHEMES[name]:
-        page.emulate_media(color_scheme=scheme)
-        turned_to(page, dashboard, name)  # the server draws in a theme that it is told of by a run
+        turned_to(page, dashboard, name, scheme)
         assert page.evaluate(SHOWN_SCHEME) == scheme
         is_sound(page, name, scheme)
     for width in WIDTHS:
