@@ -87,7 +87,7 @@ def box_columns(problem: Problem) -> dict[Tensor, float]:
     )
     if problem.head_dim_v:
         return {Tensor.Q: 1.0, Tensor.K: 1.0, Tensor.V: of_v / problem.v_dim}
-    tail = tilings.tail_columns(problem.head_dim) if whole in BLOCKS else None
+    tail = tilings.tail_columns(problem.head_dim, problem.v_dim) if whole in BLOCKS else None
     keys = (whole // 2 + tail if tail else whole) / problem.head_dim
     return {Tensor.Q: whole / problem.head_dim, Tensor.K: keys, Tensor.V: keys}
 

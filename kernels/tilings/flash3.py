@@ -32,11 +32,17 @@ def value_columns(head_dim: int, causal: bool) -> int:
     return most + max(16, 1 << (head_dim - most - 1).bit_length())
 
 
-def tail_columns(head_dim: int) -> int | None:
-    """Columns of K's and V's second blocks, a power of two less than half of all; None for one block."""
+def tail_columns(head_dim: int, v_dim: int) -> int | None:
+    """Columns of K's and V's second blocks, a power of two less than half of all; None for one block.
+
+    That is where more than three quarters of a block are in use, and where V has another head dim.
+
+    >>> tail_columns(80, 80), tail_columns(128, 128), tail_columns(192, 128)
+    (16, None, None)
+    """
     half = padded(head_dim) // 2
     tail = value_columns(head_dim, True) - half
-    return tail if 16 <= tail < half else None
+    return tail if v_dim == head_dim and 16 <= tail < half else None
 
 
 def heads_together(key_heads: int, group: int, bytes_of_keys: int) -> int:

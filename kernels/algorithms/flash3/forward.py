@@ -65,7 +65,7 @@ def flash3(
         causal, window = plain_part(terms.seen)
         again = _launch(q, k, v, out, lse, causal, window, score_of(call, terms), times, terms)
     if again is not None and times is None:
-        tails = call.v_dim is None and tail_columns(call.head_dim) is not None
+        tails = tail_columns(call.head_dim, call.out_dim) is not None
         remember(memory, alike, _known(again, rows, tails))  # there may be as many as numbers of sequences
     return out, lse
 
@@ -191,7 +191,7 @@ def _prepared(q, k, v, out, causal, window, scale, terms: Terms = PLAIN) -> tupl
     prefix = None if seen.prefix is None else min(seen.prefix, seq_kv)
     out_strides = None if sequences is None else out.stride()
     columns = -(-head_dim // 16) * 16  # that products are of
-    tail = tail_columns(head_dim) if v_dim == head_dim else None
+    tail = tail_columns(head_dim, v_dim)
     while ways["HELD"] > (columns if pieces == 1 else 64):
         ways["HELD"] //= 2
     if tail and ways["HELD"]:
